@@ -1,0 +1,1 @@
+"""What holds a subject to the model: subjects, callers, the judge, the shrinker, the engines."""

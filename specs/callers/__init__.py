@@ -1,0 +1,1 @@
+"""Who calls: every way to produce calls feeds the same judge."""

@@ -1,0 +1,169 @@
+"""The vocabulary: what a caller can ask of a manager, and what it can be told.
+
+Every caller speaks it, every subject answers it, and a trace is a list of it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+from attrs import evolve, field, frozen
+
+Key = int | str
+"""Names a block's content: a non-negative integer, or a string of hexadecimal bytes."""
+
+MISS = "MISS"
+HIT = "HIT"
+HIT_PENDING = "HIT_PENDING"
+RETRY = "RETRY"
+LOOKUP_ANSWERS = frozenset({MISS, HIT, HIT_PENDING, RETRY})
+
+
+class CallName(StrEnum):
+    """The calls of a manager without tiers."""
+
+    ON_NEW_REQUEST = "on_new_request"
+    LOOKUP = "lookup"
+    PREPARE_STORE = "prepare_store"
+    COMPLETE_STORE = "complete_store"
+    PREPARE_LOAD = "prepare_load"
+    COMPLETE_LOAD = "complete_load"
+    TOUCH = "touch"
+    ON_REQUEST_FINISHED = "on_request_finished"
+    TAKE_EVENTS = "take_events"
+    RESET_CACHE = "reset_cache"
+    GET_STATS = "get_stats"
+
+
+# Plain names: an attribute of an enum class costs a look-up on every judged call.
+ON_NEW_REQUEST = CallName.ON_NEW_REQUEST.value
+LOOKUP = CallName.LOOKUP.value
+PREPARE_STORE = CallName.PREPARE_STORE.value
+COMPLETE_STORE = CallName.COMPLETE_STORE.value
+PREPARE_LOAD = CallName.PREPARE_LOAD.value
+COMPLETE_LOAD = CallName.COMPLETE_LOAD.value
+TOUCH = CallName.TOUCH.value
+ON_REQUEST_FINISHED = CallName.ON_REQUEST_FINISHED.value
+TAKE_EVENTS = CallName.TAKE_EVENTS.value
+RESET_CACHE = CallName.RESET_CACHE.value
+GET_STATS = CallName.GET_STATS.value
+
+CALLS_WITH_KEYS = frozenset({LOOKUP, PREPARE_STORE, COMPLETE_STORE, PREPARE_LOAD, COMPLETE_LOAD, TOUCH})
+CALLS_WITH_REQUEST = CALLS_WITH_KEYS | {ON_NEW_REQUEST, ON_REQUEST_FINISHED}
+COMPLETIONS = frozenset({COMPLETE_STORE, COMPLETE_LOAD})
+
+
+@frozen
+class Call:
+    """One call: its name and its arguments.
+
+    ``lookup`` names exactly one key. ``positions`` gives the token position of each key (same length
+    as ``keys``), where the caller knows it. ``limit`` makes a drain of events stop after that many.
+    """
+
+    name: str
+    keys: tuple[Key, ...] = ()
+    request: str | None = None
+    success: bool = True
+    limit: int | None = None
+    positions: tuple[int | None, ...] | None = None
+
+    def with_keys(self, keys: tuple[Key, ...]) -> Call:
+        """The same call about other keys; each key that stays keeps its position."""
+        if self.positions is None:
+            return evolve(self, keys=keys)
+        known = dict(zip(self.keys, self.positions, strict=True))
+        return evolve(self, keys=keys, positions=tuple(known.get(key) for key in keys))
+
+    def __str__(self) -> str:
+        arguments = []
+        if self.name in CALLS_WITH_KEYS:
+            arguments.append(str(self.keys[0]) if self.name == LOOKUP else "[" + ", ".join(map(str, self.keys)) + "]")
+        if self.request is not None:
+            arguments.append(f"request={self.request}")
+        if self.name == COMPLETE_STORE:
+            arguments.append(f"success={self.success}")
+        if self.limit is not None:
+            arguments.append(f"limit={self.limit}")
+        if self.positions is not None:
+            arguments.append(f"positions={list(self.positions)}")
+        return f"{self.name}({', '.join(arguments)})"
+
+
+@frozen
+class Stored:
+    """What ``prepare_store`` answers: the new keys, a slot for each, and the keys that made room."""
+
+    keys_to_store: tuple[Key, ...]
+    block_ids: tuple[int, ...]
+    evicted_keys: tuple[Key, ...]
+
+    def __str__(self) -> str:
+        return (
+            f"store {list(self.keys_to_store)} in slots {list(self.block_ids)}, evicting {list(self.evicted_keys)}"
+        )
+
+
+@frozen
+class Loaded:
+    """What ``prepare_load`` answers: the slot of each named key."""
+
+    block_ids: tuple[int, ...]
+
+    def __str__(self) -> str:
+        return f"load from slots {list(self.block_ids)}"
+
+
+@frozen
+class Event:
+    """Keys that were stored or removed, as told to a consumer of ``take_events``.
+
+    ``metadata_only`` marks the clean-up of a store that failed (vLLM 0.33): nothing was announced for it.
+    """
+
+    removed: bool
+    keys: tuple[Key, ...]
+    metadata_only: bool = False
+
+    def __str__(self) -> str:
+        return ("removed " if self.removed else "stored ") + str(list(self.keys))
+
+
+@frozen
+class Drained:
+    """What ``take_events`` delivered before it ended or the consumer dropped it."""
+
+    events: tuple[Event, ...]
+
+    def __str__(self) -> str:
+        return "events: " + ("; ".join(map(str, self.events)) or "none")
+
+
+@frozen
+class Gauges:
+    """What ``get_stats`` reports of the state, as fractions of the capacity; ``None`` where it has no such gauge."""
+
+    usage: float | None = None
+    write_usage: float | None = None
+    read_usage: float | None = None
+
+
+@frozen
+class Raised:
+    """The call raised instead of answering."""
+
+    type: str
+    message: str = field(default="", eq=False)
+
+    def __str__(self) -> str:
+        return f"raises {self.type}" + (f": {self.message}" if self.message else "")
+
+
+Answer = str | Stored | Loaded | Drained | Gauges | None
+Outcome = Answer | Raised
+
+
+def describe(outcome: Any) -> str:
+    """An outcome in words, for a report."""
+    return "None" if outcome is None else str(outcome)

@@ -1,0 +1,476 @@
+"""The laws. Each is data: an id that never changes, a sentence, and a predicate that returns a difference.
+
+A predicate looks at one `Step`: a call, what came of it, and the state before and after as the model has it
+and as the subject shows it. It returns ``None`` if the law holds or does not apply, else a `Difference`.
+The sentences are those of the project's page of laws.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+from attrs import field, frozen
+
+from evictable.model import calls
+from evictable.model.calls import Call, Drained, Gauges, Key, Loaded, Outcome, Raised, Stored, describe
+from evictable.model.events import EventFault
+from evictable.model.lifecycle import PENDING, abort_store, begin_store, commit_store, evict, pin, reachable, unpin
+from evictable.model.lifecycle import Step as LifeCycleStep
+from evictable.model.manager import StorePlan
+from evictable.model.snapshot import Snapshot
+
+
+@frozen
+class Difference:
+    """What a law demands, what was seen instead, and the keys concerned."""
+
+    expected: str
+    observed: str
+    keys: tuple[Key, ...] = ()
+
+
+@frozen
+class Step:
+    """All that a law may look at."""
+
+    call: Call
+    misplaced: tuple[int, ...]
+    """Places in ``call.keys`` that a careful caller would not have named."""
+    may_refuse: bool
+    """A careful caller would not have made this call at all."""
+    outcome: Outcome
+    expected: Outcome
+    """The right answer, the misplaced keys left out; under freedom of choice, the one that follows ``outcome``."""
+    before: Snapshot
+    """The model's state before (agreeing with the subject's), of the keys concerned or in full."""
+    after: Snapshot
+    """The model's state after, likewise."""
+    seen: Snapshot | None
+    """The subject's state after; ``None`` if it does not show its inside."""
+    order_before: Any
+    events_before: int | None
+    """The subject's order and number of undrained events before the call, where it shows them."""
+    plan: StorePlan | None
+    """Of ``prepare_store``."""
+    at_rest_before: bool
+    at_rest_after: bool
+    order_is_exact: bool
+    capacity: int
+    event_faults: tuple[EventFault, ...] = ()
+
+    @property
+    def refused(self) -> bool:
+        return isinstance(self.outcome, Raised) or (self.call.name == calls.PREPARE_STORE and self.outcome is None)
+
+    def named_well(self) -> Counter[Key]:
+        """How often each key is named where a careful caller may name it."""
+        return Counter(key for place, key in enumerate(self.call.keys) if place not in self.misplaced)
+
+
+Predicate = Callable[[Step], Difference | None]
+
+
+@frozen
+class Law:
+    """A law: its stable id, its sentence, its predicate, and when it is put to the test at all."""
+
+    id: str
+    sentence: str
+    check: Predicate = field(repr=False)
+    needs_inside: bool = False
+    """It can only be judged of a subject that shows its inside."""
+
+
+# --- after every call -----------------------------------------------------------------------------
+
+
+def evictable_iff_idle(step: Step) -> Difference | None:
+    seen = step.seen
+    if seen is None or seen.evictable is None:
+        return None
+    idle = {key for key, ref_cnt in seen.ref_cnt.items() if ref_cnt == 0}
+    listed = set(seen.evictable)
+    if idle == listed and len(seen.evictable) == len(listed):
+        return None
+    wrong = _sorted(idle ^ listed) or _sorted(listed)
+    return Difference(f"evictable: {_sorted(idle)}", f"evictable: {list(seen.evictable)}", wrong)
+
+
+def counters_agree(step: Step) -> Difference | None:
+    seen = step.seen
+    if isinstance(step.outcome, Gauges) and not same_gauges(step.outcome, step.expected):
+        return Difference(describe(step.expected), describe(step.outcome))
+    if seen is None:
+        return None
+    for name, counter, members in (
+        ("evictable", seen.num_evictable, _count(step, lambda ref_cnt: ref_cnt == 0)),
+        ("write-pending", seen.num_pending, _count(step, lambda ref_cnt: ref_cnt == PENDING)),
+    ):
+        if counter is not None and counter != members:
+            return Difference(f"{name} counter {members}", f"{name} counter {counter}")
+    return None
+
+
+def _count(step: Step, belongs: Callable[[int], bool]) -> int:
+    """How many of the subject's blocks belong: counted if all are shown, else reckoned from those shown."""
+    assert step.seen is not None
+    shown = sum(1 for ref_cnt in step.seen.ref_cnt.values() if belongs(ref_cnt))
+    if step.seen.full:
+        return shown
+    expected_shown = sum(1 for ref_cnt in step.after.ref_cnt.values() if belongs(ref_cnt))
+    in_all = step.after.num_evictable if belongs(0) else step.after.num_pending
+    assert in_all is not None
+    return in_all - expected_shown + shown
+
+
+def slots_conserved(step: Step) -> Difference | None:
+    seen = step.seen
+    if seen is None:
+        return None
+    taken = sorted(seen.slots.values())
+    if len(set(taken)) < len(taken):
+        shared = [slot for slot, times in Counter(taken).items() if times > 1]
+        return Difference(
+            "one block in each slot",
+            f"slots {shared} hold several",
+            tuple(key for key, slot in seen.slots.items() if slot in shared),
+        )
+    if seen.free is not None:
+        assert seen.handed_out is not None
+        if sorted([*taken, *seen.free]) != list(range(seen.handed_out)):
+            return Difference(
+                f"slots 0 to {seen.handed_out - 1} each taken or free, once",
+                f"taken {taken}, free {sorted(seen.free)}",
+            )
+    elif seen.num_free is not None and seen.num_resident is not None:
+        if seen.num_free + seen.num_resident != step.capacity:
+            return Difference(
+                f"{step.capacity} slots, taken or free", f"{seen.num_resident} taken and {seen.num_free} free"
+            )
+    return None
+
+
+def ref_floor(step: Step) -> Difference | None:
+    if step.seen is None:
+        return None
+    low = {key: ref_cnt for key, ref_cnt in step.seen.ref_cnt.items() if ref_cnt < PENDING}
+    return Difference("no ref_cnt below -1", f"ref_cnt {low}", tuple(low)) if low else None
+
+
+def capacity(step: Step) -> Difference | None:
+    if step.seen is None:
+        return None
+    resident = step.seen.num_resident if step.seen.num_resident is not None else len(step.seen.ref_cnt)
+    if resident <= step.capacity:
+        return None
+    return Difference(f"at most {step.capacity} resident blocks", f"{resident} resident blocks")
+
+
+# --- of every step --------------------------------------------------------------------------------
+
+_ROWS: dict[str, tuple[LifeCycleStep, ...]] = {
+    calls.PREPARE_STORE: (begin_store,),
+    calls.PREPARE_LOAD: (pin,),
+    calls.COMPLETE_LOAD: (unpin,),
+}
+
+
+def legal_step(step: Step) -> Difference | None:
+    seen = step.seen
+    if seen is None or step.call.name == calls.RESET_CACHE:
+        return _survivors_of_reset(step)
+    named = Counter(step.call.keys)
+    rows = _ROWS.get(step.call.name, ())
+    if step.call.name == calls.COMPLETE_STORE:
+        rows = (commit_store,) if step.call.success else (abort_store,)
+    for key in {**step.before.ref_cnt, **seen.ref_cnt}:
+        before, after = step.before.ref_cnt.get(key), seen.ref_cnt.get(key)
+        if before == after:
+            continue
+        allowed = reachable(before, rows if key in named else (), named[key])
+        if step.call.name == calls.PREPARE_STORE:
+            allowed += reachable(before, (evict,), 1)
+        if after not in allowed:
+            return Difference(
+                f"ref_cnt of {key}: {' or '.join(map(_ref, allowed))}", f"{_ref(before)} became {_ref(after)}", (key,)
+            )
+    return None
+
+
+def _survivors_of_reset(step: Step) -> Difference | None:
+    if step.seen is None or step.refused or not step.seen.ref_cnt:
+        return None
+    return Difference("nothing resident after a reset", f"ref_cnt {dict(step.seen.ref_cnt)}", tuple(step.seen.ref_cnt))
+
+
+def pinned_stays(step: Step) -> Difference | None:
+    seen = step.seen
+    if step.call.name == calls.RESET_CACHE:
+        return None
+    if isinstance(step.outcome, Stored):
+        used = [key for key in step.outcome.evicted_keys if step.before.ref_cnt.get(key, 0) != 0]
+        if used:
+            return Difference("only idle blocks are evicted", f"{used} in use and evicted", tuple(used))
+    if seen is None:
+        return None
+    completed = step.named_well() if step.call.name == calls.COMPLETE_STORE else Counter()
+    for key, ref_cnt in step.before.ref_cnt.items():
+        if ref_cnt == 0 or key in completed:
+            continue
+        if key not in seen.ref_cnt:
+            return Difference(f"{key} (ref_cnt {ref_cnt}) keeps its slot", f"{key} is gone", (key,))
+        if seen.slots[key] != step.before.slots[key]:
+            return Difference(
+                f"{key} (ref_cnt {ref_cnt}) keeps slot {step.before.slots[key]}",
+                f"{key} is in slot {seen.slots[key]}",
+                (key,),
+            )
+    return None
+
+
+def offer_protected(step: Step) -> Difference | None:
+    if step.call.name != calls.PREPARE_STORE:
+        return None
+    gone = [key for key in step.outcome.evicted_keys if key in step.call.keys] if isinstance(step.outcome, Stored) else []
+    if step.seen is not None:
+        offered = dict.fromkeys(step.call.keys)
+        gone += [key for key in offered if key in step.before.ref_cnt and key not in step.seen.ref_cnt and key not in gone]
+    return Difference("no key of the offer is evicted", f"{gone} evicted", tuple(gone)) if gone else None
+
+
+def evict_order(step: Step) -> Difference | None:
+    outcome = step.outcome
+    if not isinstance(outcome, Stored) or not isinstance(step.expected, Stored):
+        return None
+    victims, right = outcome.evicted_keys, step.expected.evicted_keys
+    if len(victims) != len(right):
+        return Difference(f"{len(right)} evicted: {list(right)}", f"{len(victims)} evicted: {list(victims)}", victims)
+    if set(victims) == set(right) or not step.order_is_exact:
+        return None
+    return Difference(f"evicts {list(right)}", f"evicts {list(victims)}", _sorted(set(victims) ^ set(right)))
+
+
+def no_false_refusal(step: Step) -> Difference | None:
+    if step.call.name != calls.PREPARE_STORE or step.outcome is not None or not isinstance(step.expected, Stored):
+        return None
+    return Difference(describe(step.expected), "None, although there is room", step.expected.keys_to_store)
+
+
+def all_or_nothing(step: Step) -> Difference | None:
+    seen, before = step.seen, step.before
+    if seen is None or not step.refused:
+        return None
+    for name, was, now in (
+        ("ref_cnt", before.ref_cnt, seen.ref_cnt),
+        ("slots", before.slots, seen.slots),
+        ("evictable counter", before.num_evictable, seen.num_evictable),
+        ("write-pending counter", before.num_pending, seen.num_pending),
+        ("free slots", before.num_free, seen.num_free),
+        ("undrained events", step.events_before, seen.num_events),
+        ("order", step.order_before, seen.order if step.order_is_exact else None),
+    ):
+        if was is not None and now is not None and was != now:
+            return Difference(f"unchanged {name} {_plain(was)}", f"{name} {_plain(now)}", _changed(was, now))
+    return None
+
+
+def answer(step: Step) -> Difference | None:
+    outcome, expected = step.outcome, step.expected
+    if isinstance(outcome, Raised):
+        if step.misplaced or step.may_refuse:
+            return None
+        return Difference(describe(expected), describe(outcome), step.call.keys)
+    if isinstance(outcome, (Drained, Gauges)) or isinstance(expected, (Drained, Gauges)):
+        return None if type(outcome) is type(expected) else Difference(describe(expected), describe(outcome))
+    if isinstance(outcome, Stored) and isinstance(expected, Stored):
+        same = outcome.keys_to_store == expected.keys_to_store and set(outcome.evicted_keys) <= set(step.before.ref_cnt)
+        if set(outcome.evicted_keys) == set(expected.evicted_keys):
+            same = same and outcome.block_ids == expected.block_ids
+        else:  # other victims free other slots: `evict-order` judges them
+            same = same and len(outcome.keys_to_store) == len(outcome.block_ids) == len(set(outcome.block_ids))
+    elif step.call.name == calls.PREPARE_STORE and outcome is None:
+        return None  # a refusal: `no-false-refusal` judges it
+    elif isinstance(outcome, Loaded) and step.misplaced:
+        same = isinstance(expected, Loaded) and outcome.block_ids == expected.block_ids
+    else:
+        same = outcome == expected
+    return None if same else Difference(describe(expected), describe(outcome), step.call.keys)
+
+
+def owner_completes(step: Step) -> Difference | None:
+    seen = step.seen
+    if seen is None or step.call.name not in calls.COMPLETIONS or not step.misplaced:
+        return None
+    foreign = dict.fromkeys(step.call.keys[place] for place in step.misplaced)
+    kept = step.before if isinstance(step.outcome, Raised) else step.after
+    for key in foreign:
+        right, now = kept.ref_cnt.get(key), seen.ref_cnt.get(key)
+        if right != now:
+            return Difference(
+                f"{step.call.request} has no such transfer of {key} in flight: its ref_cnt is {_ref(right)}",
+                f"its ref_cnt is {_ref(now)}",
+                (key,),
+            )
+    return None
+
+
+# --- of the event stream --------------------------------------------------------------------------
+
+
+def events_replay(step: Step) -> Difference | None:
+    return _event_fault(step, "events-replay")
+
+
+def events_once(step: Step) -> Difference | None:
+    return _event_fault(step, "events-once")
+
+
+def _event_fault(step: Step, law: str) -> Difference | None:
+    for fault in step.event_faults:
+        if fault.law == law:
+            return Difference(fault.expected, fault.observed, fault.keys)
+    return None
+
+
+# --- in the long run ------------------------------------------------------------------------------
+
+
+def drains(step: Step) -> Difference | None:
+    seen = step.seen
+    if not step.at_rest_after or seen is None or step.call.name not in calls.COMPLETIONS:
+        return None
+    stuck = [key for key, ref_cnt in seen.ref_cnt.items() if ref_cnt != 0]
+    if stuck:
+        return Difference("no transfer is in flight: every block idle", f"{stuck} in use for ever", tuple(stuck))
+    if seen.evictable is not None and set(seen.evictable) != set(seen.ref_cnt):
+        return Difference("no transfer is in flight: every block evictable", f"evictable: {list(seen.evictable)}")
+    if seen.num_free is not None and seen.num_resident is not None:
+        lost = step.capacity - seen.num_free - seen.num_resident
+        if lost > 0:
+            return Difference("no slot lost", f"{lost} slots neither taken nor free")
+    return None
+
+
+def progress(step: Step) -> Difference | None:
+    if step.call.name != calls.PREPARE_STORE or not step.at_rest_before or not step.refused or step.misplaced:
+        return None
+    plan = step.plan
+    if plan is None or len(plan.new) != len(step.call.keys) or len(plan.new) > step.capacity or step.may_refuse:
+        return None
+    return Difference(
+        f"no transfer is in flight: {len(plan.new)} new keys fit in {step.capacity} slots", describe(step.outcome)
+    )
+
+
+LAWS: tuple[Law, ...] = (
+    Law(
+        "evictable-iff-idle",
+        "a key is in the evictable set if and only if it is resident with ref_cnt == 0",
+        evictable_iff_idle,
+        needs_inside=True,
+    ),
+    Law(
+        "counters-agree",
+        "the evictable counter equals the size of that set; a write-pending counter equals the number of -1 blocks; "
+        "a usage gauge follows from them",
+        counters_agree,
+        needs_inside=True,
+    ),
+    Law(
+        "slots-conserved",
+        "slots of resident blocks and free slots are disjoint, without repeats, and together are all slots handed "
+        "out so far",
+        slots_conserved,
+        needs_inside=True,
+    ),
+    Law("ref-floor", "no ref_cnt below -1", ref_floor, needs_inside=True),
+    Law("capacity", "no more resident blocks than slots", capacity, needs_inside=True),
+    Law("legal-step", "each change of a block is a row of the life cycle", legal_step, needs_inside=True),
+    Law(
+        "pinned-stays",
+        "a block that is pinned or being stored keeps its key and slot until its own completion, or a reset",
+        pinned_stays,
+    ),
+    Law("offer-protected", "prepare_store never evicts a key of its own offer", offer_protected),
+    Law(
+        "evict-order",
+        "the victims are exactly the first unprotected evictable keys in the declared order, and no more than needed",
+        evict_order,
+    ),
+    Law(
+        "no-false-refusal",
+        "prepare_store answers None only when the new keys outnumber free slots plus evictable keys outside the offer",
+        no_false_refusal,
+    ),
+    Law(
+        "all-or-nothing",
+        "a call that answers None or raises leaves every ref_cnt, slot, counter, the event queue and the order as "
+        "they were",
+        all_or_nothing,
+        needs_inside=True,
+    ),
+    Law(
+        "answer",
+        "lookups, keys to store, block ids (fresh, not in use, one each) and evicted keys are what the state says",
+        answer,
+    ),
+    Law(
+        "owner-completes",
+        "a completion changes only blocks that the same request prepared and has not completed",
+        owner_completes,
+        needs_inside=True,
+    ),
+    Law(
+        "events-replay",
+        "after a full drain, the set built from the event stream equals the ready resident keys",
+        events_replay,
+    ),
+    Law(
+        "events-once",
+        "each event is delivered exactly once, also when a consumer drops a drain half way",
+        events_once,
+    ),
+    Law(
+        "drains",
+        "when every transfer has completed, every resident block is evictable and no slot is lost",
+        drains,
+        needs_inside=True,
+    ),
+    Law("progress", "when every transfer has completed, a store of up to capacity new keys succeeds", progress),
+)
+
+LAW_BY_ID = {law.id: law for law in LAWS}
+
+
+def _sorted(keys: set[Key]) -> tuple[Key, ...]:
+    return tuple(sorted(keys, key=lambda key: (isinstance(key, str), key)))
+
+
+def _ref(ref_cnt: int | None) -> str:
+    return "absent" if ref_cnt is None else str(ref_cnt)
+
+
+def _plain(value: Any) -> Any:
+    return dict(value) if hasattr(value, "items") else value
+
+
+def _changed(was: Any, now: Any) -> tuple[Key, ...]:
+    if not hasattr(was, "items"):
+        return ()
+    return tuple(key for key in {**was, **now} if was.get(key) != now.get(key))
+
+
+def same_gauges(outcome: Gauges, expected: Outcome) -> bool:
+    """Whether every gauge that the outcome has is right, rounding apart."""
+    if not isinstance(expected, Gauges):
+        return False
+    pairs = (
+        (outcome.usage, expected.usage),
+        (outcome.write_usage, expected.write_usage),
+        (outcome.read_usage, expected.read_usage),
+    )
+    return all(
+        seen is None or (right is not None and abs(seen - right) <= 1e-9) for seen, right in pairs
+    )

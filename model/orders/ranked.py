@@ -1,0 +1,78 @@
+"""Idle keys by rank: what the orders share in which a key keeps its place while it is pinned."""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Collection, Iterable
+from typing import Any
+
+from attrs import define, field
+
+from evictable.model.calls import Key
+
+Rank = Any
+"""Anything that compares; no two resident keys share one."""
+
+
+@define
+class RankedKeys:
+    """Every resident key has a rank; the lowest idle one goes first.
+
+    A heap with entries that may be out of date (an entry counts only while its key is idle at that very
+    rank) keeps a selection as cheap as the keys that it looks at, not all that are resident or pinned.
+    """
+
+    ranks: dict[Key, Rank] = field(factory=dict)
+    _idle: set[Key] = field(factory=set)
+    _heap: list[tuple[Rank, Key]] = field(factory=list)
+
+    def rank(self, key: Key, rank: Rank) -> None:
+        self.ranks[key] = rank
+        if key in self._idle:
+            self._push(key)
+
+    def idle(self, key: Key) -> None:
+        self._idle.add(key)
+        self._push(key)
+
+    def busy(self, key: Key) -> None:
+        self._idle.remove(key)
+
+    def removed(self, key: Key) -> None:
+        del self.ranks[key]
+        self._idle.discard(key)
+
+    def cleared(self) -> None:
+        self.ranks.clear()
+        self._idle.clear()
+        self._heap.clear()
+
+    def num_idle(self) -> int:
+        return len(self._idle)
+
+    def is_idle(self, key: Key) -> bool:
+        return key in self._idle
+
+    def victims(self, n: int, protected: Collection[Key]) -> list[Key] | None:
+        chosen: dict[Key, None] = {}
+        seen: list[tuple[Rank, Key]] = []
+        while self._heap and len(chosen) < n:
+            entry = heapq.heappop(self._heap)
+            rank, key = entry
+            if key not in self._idle or self.ranks[key] != rank or key in chosen:
+                continue
+            seen.append(entry)
+            if key not in protected:
+                chosen[key] = None
+        for entry in seen:
+            heapq.heappush(self._heap, entry)
+        return list(chosen) if len(chosen) == n else None
+
+    def idle_keys(self) -> Iterable[Key]:
+        return sorted(self._idle, key=self.ranks.__getitem__)
+
+    def _push(self, key: Key) -> None:
+        heapq.heappush(self._heap, (self.ranks[key], key))
+        if len(self._heap) > 64 + 4 * len(self._idle):
+            self._heap = [(self.ranks[key], key) for key in self._idle]
+            heapq.heapify(self._heap)

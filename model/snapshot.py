@@ -1,0 +1,63 @@
+"""What can be seen of a manager's inside, the model's and a subject's alike."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from attrs import define, field
+
+from evictable.model.calls import Key
+
+
+@define
+class Snapshot:
+    """The inside of a manager at one moment, of some keys or of all.
+
+    A snapshot of named keys costs those keys; a ``full`` one names every resident key, and adds what only
+    a walk can tell. A field that an implementation does not keep is ``None`` and is not judged.
+    """
+
+    ref_cnt: Mapping[Key, int]
+    """Of the resident ones among the keys asked for."""
+    slots: Mapping[Key, int]
+    """The ``block_id`` of each of them."""
+    evictable: Collection[Key] | None
+    """Which of the keys asked for are in the evictable list; in eviction order when ``full``."""
+    num_resident: int | None = None
+    num_evictable: int | None = None
+    """The counter, not the length of the list."""
+    num_pending: int | None = None
+    num_free: int | None = None
+    """Slots that a store could take without evicting."""
+    num_events: int | None = None
+    """Events that wait for a drain."""
+    full: bool = False
+    free: tuple[int, ...] | None = field(default=None)
+    """Full only: slots that were handed out and given back."""
+    handed_out: int | None = None
+    """Full only: slots ``0 .. handed_out - 1`` have been in use at some time since the last reset."""
+    order: Any = None
+    """Full only: everything that decides who is evicted next, in a form that compares."""
+
+    def agrees_with(self, expected: Snapshot) -> bool:
+        """Whether nothing that both know of differs. ``order`` and ``num_events`` have no counterpart."""
+        return (
+            self.ref_cnt == expected.ref_cnt
+            and self.slots == expected.slots
+            and (self.evictable is None or expected.evictable is None or self._same_evictable(expected.evictable))
+            and (self.num_evictable is None or self.num_evictable == expected.num_evictable)
+            and (self.num_resident is None or self.num_resident == expected.num_resident)
+            and (self.num_pending is None or self.num_pending == expected.num_pending)
+            and (self.num_free is None or self.num_free == expected.num_free)
+            and (self.free is None or self._accounts_for_slots())
+        )
+
+    def _same_evictable(self, expected: Collection[Key]) -> bool:
+        assert self.evictable is not None
+        return len(self.evictable) == len(expected) and set(self.evictable) == set(expected)
+
+    def _accounts_for_slots(self) -> bool:
+        assert self.free is not None
+        assert self.handed_out is not None
+        return sorted([*self.slots.values(), *self.free]) == list(range(self.handed_out))

@@ -1,0 +1,133 @@
+"""What a caller promises. What a violation is worth depends on it.
+
+A record of promises follows a run call by call and says of a call not yet made whether it would break one.
+Every caller asks it, and so does the shrinker: a shorter sequence that cheats proves nothing.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from attrs import define, field
+
+from evictable.model import calls
+from evictable.model.calls import Call, Drained, Key, Outcome, Raised, Stored
+
+CONTRACT = "contract"
+CARELESS = "careless"
+DISCIPLINES = (CONTRACT, CARELESS)
+
+Transfer = tuple[str | None, Key]
+
+
+@define
+class Promises:
+    """Follows the calls of one run. Knows nothing but what was called and what was answered."""
+
+    events: bool = True
+    live: set[str | None] = field(factory=set)
+    finished: set[str | None] = field(factory=set)
+    stores: set[Transfer] = field(factory=set)
+    loads: Counter[Transfer] = field(factory=Counter)
+    stale_stores: set[Transfer] = field(factory=set)
+    """Prepared before a reset and not yet reported."""
+    stale_loads: Counter[Transfer] = field(factory=Counter)
+    hits: set[Key] = field(factory=set)
+    """Keys whose latest lookup was HIT, with nothing since that could have taken them away."""
+    undrained: bool = False
+
+    def breach(self, call: Call, discipline: str) -> str | None:
+        """Which promise ``call`` would break, in words; ``None`` if it keeps them all."""
+        return self._ambiguous(call) or (self._breach_of_contract(call) if discipline == CONTRACT else None)
+
+    def observe(self, call: Call, outcome: Outcome) -> None:
+        """``call`` came to ``outcome``."""
+        if isinstance(outcome, Raised):
+            return
+        name, request = call.name, call.request
+        if name == calls.LOOKUP:
+            if outcome == calls.HIT:
+                self.hits.add(call.keys[0])
+            else:
+                self.hits.discard(call.keys[0])
+        elif name == calls.PREPARE_STORE:
+            self.hits.clear()
+            if isinstance(outcome, Stored):
+                self.stores.update((request, key) for key in outcome.keys_to_store)
+                self.undrained |= bool(outcome.evicted_keys)
+        elif name == calls.COMPLETE_STORE:
+            if not call.success:
+                self.hits.clear()
+            for key in call.keys:
+                self.stores.discard((request, key))
+                self.stale_stores.discard((request, key))
+            self.undrained = True
+        elif name == calls.PREPARE_LOAD:
+            self.loads.update((request, key) for key in call.keys)
+        elif name == calls.COMPLETE_LOAD:
+            for key in call.keys:
+                _take_one(self.loads if (request, key) in self.loads else self.stale_loads, (request, key))
+        elif name == calls.ON_NEW_REQUEST:
+            self.live.add(request)
+        elif name == calls.ON_REQUEST_FINISHED:
+            self.live.discard(request)
+            self.finished.add(request)
+        elif name == calls.TAKE_EVENTS:
+            if isinstance(outcome, Drained) and (call.limit is None or len(outcome.events) < call.limit):
+                self.undrained = False
+        elif name == calls.RESET_CACHE:
+            self.stale_stores |= self.stores
+            self.stale_loads += self.loads
+            self.stores.clear()
+            self.loads.clear()
+            self.hits.clear()
+            self.undrained = False
+
+    def _ambiguous(self, call: Call) -> str | None:
+        """No two live or stale transfers of one request and key: without tickets nobody could tell them apart."""
+        request = call.request
+        if call.name == calls.PREPARE_STORE:
+            twice = [key for key in call.keys if (request, key) in self.stale_stores]
+            return f"{request} has not reported its store of {twice} from before the reset" if twice else None
+        if call.name == calls.PREPARE_LOAD:
+            twice = [key for key in call.keys if (request, key) in self.loads or (request, key) in self.stale_loads]
+            return f"{request} has a load of {twice} in flight" if twice else None
+        return None
+
+    def _breach_of_contract(self, call: Call) -> str | None:
+        name, request, keys = call.name, call.request, call.keys
+        if name == calls.ON_NEW_REQUEST:
+            return f"{request} is not a fresh id" if request in self.live or request in self.finished else None
+        if name in calls.COMPLETIONS:
+            transfers = self.stores if name == calls.COMPLETE_STORE else self.loads
+            return next((f"{request} has no transfer of {key}" for key in keys if (request, key) not in transfers), None) or (
+                _repeated(keys)
+            )
+        if name == calls.TAKE_EVENTS:
+            return "a drain is dropped half way" if call.limit is not None else None
+        if name == calls.RESET_CACHE:
+            if self.stores or self.loads or self.stale_stores or self.stale_loads:
+                return "a reset with transfers in flight"
+            return "a reset with events undrained" if self.events and self.undrained else None
+        if name in calls.CALLS_WITH_REQUEST and request not in self.live:
+            return f"{request} is finished" if request in self.finished else f"{request} was not announced"
+        if name == calls.PREPARE_LOAD:
+            missing = [key for key in keys if key not in self.hits]
+            if missing:
+                return f"the latest lookup of {missing} was not a HIT that still holds"
+        return _repeated(keys)
+
+    @property
+    def at_rest(self) -> bool:
+        return not (self.stores or self.loads)
+
+
+def _repeated(keys: tuple[Key, ...]) -> str | None:
+    return None if len(set(keys)) == len(keys) else "a key twice in one call"
+
+
+def _take_one(transfers: Counter[Transfer], transfer: Transfer) -> None:
+    if transfers[transfer] > 1:
+        transfers[transfer] -= 1
+    else:
+        del transfers[transfer]

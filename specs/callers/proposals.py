@@ -1,0 +1,197 @@
+"""Sensible next calls: mostly what a scheduler would do, under `careless` now and then with one mistake in it.
+
+What finds bugs fast is small: few slots, few keys, few requests, good calls with one bad key among them.
+A source of choices is all that differs between callers that draw at random and callers that are driven.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from random import Random
+from typing import TypeVar
+
+from attrs import define, field
+
+from evictable.model import calls
+from evictable.model.calls import Call, Key
+from evictable.specs.callers.disciplines import CARELESS
+from evictable.specs.session import Session
+
+REQUESTS = 3
+"""Requests that run at the same time."""
+
+# What a caller does, and how often. A swarm leaves some of it out of an episode.
+ACTIONS: dict[str, int] = {
+    "offer": 8,
+    "complete_store": 8,
+    "load": 6,
+    "complete_load": 6,
+    "touch": 3,
+    "lookup": 2,
+    "drain": 2,
+    "finish": 1,
+    "stats": 1,
+    "reset": 1,
+}
+ESSENTIAL = frozenset({"offer", "complete_store"})
+
+MISTAKES: tuple[str, ...] = (
+    "repeat a key",
+    "name a stray key",
+    "for another request",
+    "once more",
+    "unprepared",
+    "after finish",
+    "reset in flight",
+    "drop a drain",
+    "announce again",
+)
+
+T = TypeVar("T")
+
+
+@define
+class Proposer:
+    """Proposes calls for one session. Nothing it proposes breaks a promise of the session's discipline."""
+
+    session: Session
+    random: Random
+    keys: Sequence[Key]
+    actions: Sequence[str] = tuple(ACTIONS)
+    mistakes: Sequence[str] = ()
+    mistake_rate: float = 0.0
+    batch: int = 3
+    """Keys in a batch, at most."""
+    positions: bool = False
+    _planned: list[Call] = field(factory=list)
+    _last: Call | None = None
+    _num_requests: int = 0
+    _weighted: list[str] = field(init=False)
+
+    def __attrs_post_init__(self) -> None:
+        self._weighted = [action for action in self.actions for _ in range(ACTIONS[action])]
+        self._planned = []
+
+    def next_call(self) -> Call:
+        """The next call. There always is one: a new request may be announced, a key looked up."""
+        for _ in range(20):
+            call = self._planned.pop() if self._planned else self._propose()
+            if call is not None and self.session.allows(call):
+                self._last = call
+                return call
+        return self._announce()
+
+    # --- one action each: a call, or None where the state offers none ---
+
+    def _propose(self) -> Call | None:
+        promises = self.session.promises
+        if len(promises.live) < REQUESTS and (not promises.live or self.random.random() < 0.1):
+            return self._announce()
+        if self.mistakes and self.random.random() < self.mistake_rate:
+            return self._mistake(self.random.choice(self.mistakes))
+        return self._act(self.random.choice(self._weighted))
+
+    def _act(self, action: str) -> Call | None:
+        promises, draw = self.session.promises, self.random
+        if action == "offer":
+            return Call(calls.PREPARE_STORE, self._some_keys(), self._live())
+        if action == "lookup":
+            return Call(calls.LOOKUP, (draw.choice(self.keys),), self._live())
+        if action == "touch":
+            return Call(calls.TOUCH, self._some_keys(), self._live())
+        if action == "load":
+            return self._plan_load()
+        if action == "complete_store":
+            return self._complete(calls.COMPLETE_STORE, list(promises.stores))
+        if action == "complete_load":
+            return self._complete(calls.COMPLETE_LOAD, list(promises.loads))
+        if action == "drain":
+            return Call(calls.TAKE_EVENTS)
+        if action == "stats":
+            return Call(calls.GET_STATS)
+        if action == "finish":
+            return Call(calls.ON_REQUEST_FINISHED, request=self._live())
+        if promises.stores or promises.loads:
+            return None
+        self._planned.append(Call(calls.RESET_CACHE))
+        return Call(calls.TAKE_EVENTS)
+
+    def _plan_load(self) -> Call | None:
+        """Look up some ready keys, then load those that are there, as a scheduler step does."""
+        ready = [key for key, ref_cnt in self.session.judge.model.ref_cnt.items() if ref_cnt >= 0]
+        if not ready:
+            return None
+        request = self._live()
+        chosen = tuple(self._sample(ready))
+        self._planned.append(Call(calls.PREPARE_LOAD, chosen, request))
+        self._planned.extend(Call(calls.LOOKUP, (key,), request) for key in chosen)
+        return self._planned.pop()
+
+    def _complete(self, name: str, transfers: list[tuple[str | None, Key]]) -> Call | None:
+        if not transfers:
+            return None
+        transfers.sort(key=str)
+        owner = self.random.choice(transfers)[0]
+        keys = self._sample([key for request, key in transfers if request == owner])
+        return Call(name, tuple(keys), owner, success=name != calls.COMPLETE_STORE or self.random.random() < 0.8)
+
+    def _announce(self) -> Call:
+        self._num_requests += 1
+        return Call(calls.ON_NEW_REQUEST, request=f"r{self._num_requests}")
+
+    # --- what a careless caller does ---
+
+    def _mistake(self, mistake: str) -> Call | None:
+        promises, draw = self.session.promises, self.random
+        if mistake == "reset in flight":
+            return Call(calls.RESET_CACHE)
+        if mistake == "drop a drain":
+            return Call(calls.TAKE_EVENTS, limit=draw.randint(1, 2))
+        if mistake == "once more":
+            return self._last
+        if mistake == "announce again":
+            return Call(calls.ON_NEW_REQUEST, request=self._live())
+        if mistake == "after finish":
+            if not promises.finished:
+                return None
+            name = draw.choice((calls.PREPARE_STORE, calls.LOOKUP, calls.TOUCH, calls.PREPARE_LOAD))
+            keys = self._some_keys() if name != calls.LOOKUP else (draw.choice(self.keys),)
+            return Call(name, keys, draw.choice(sorted(promises.finished, key=str)))
+        if mistake == "unprepared":
+            name = draw.choice((calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
+            return Call(name, self._some_keys(), self._any_request(), success=draw.random() < 0.5)
+        name = draw.choice((calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
+        call = self._good(name)
+        if call is None:
+            return None
+        if mistake == "for another request":
+            return Call(call.name, call.keys, self._any_request(), success=call.success)
+        extra = draw.choice(call.keys) if mistake == "repeat a key" else draw.choice(self.keys)
+        place = draw.randint(0, len(call.keys))
+        return Call(call.name, (*call.keys[:place], extra, *call.keys[place:]), call.request, success=call.success)
+
+    def _good(self, name: str) -> Call | None:
+        if name == calls.PREPARE_LOAD:
+            ready = [key for key, ref_cnt in self.session.judge.model.ref_cnt.items() if ref_cnt >= 0]
+            return Call(name, tuple(self._sample(ready)), self._live()) if ready else None
+        return self._act({calls.PREPARE_STORE: "offer"}.get(name, name))
+
+    # --- choices ---
+
+    def _live(self) -> str | None:
+        return self.random.choice(sorted(self.session.promises.live, key=str))
+
+    def _any_request(self) -> str | None:
+        promises = self.session.promises
+        return self.random.choice(sorted(promises.live | promises.finished, key=str))
+
+    def _some_keys(self) -> tuple[Key, ...]:
+        return tuple(self._sample(self.keys))
+
+    def _sample(self, among: Sequence[Key]) -> list[Key]:
+        return self.random.sample(among, min(len(among), self.random.randint(1, self.batch)))
+
+
+def mistakes_of(discipline: str) -> tuple[str, ...]:
+    """The mistakes that a discipline does not rule out."""
+    return MISTAKES if discipline == CARELESS else ()

@@ -1,0 +1,232 @@
+"""The judge: holds what a subject did against what the model says is right, after every call.
+
+It compares first, in time proportional to the keys that a call touches, and asks the laws only where
+something differs: they say which one is broken, and how. A difference that no law explains would be a hole
+in the laws, and is reported as such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from evictable.model import calls
+from evictable.model.calls import Call, Drained, Gauges, Key, Outcome, Raised, Stored, describe
+from evictable.model.events import EventFault
+from evictable.model.laws import LAWS, Difference, Law, Step, same_gauges
+from evictable.model.manager import Manager, StorePlan
+from evictable.model.snapshot import Snapshot
+
+SMALL = 16
+"""With so few slots every call is judged by a full snapshot."""
+SCAN_EVERY = 4096
+"""Larger ones are scanned in full once in so many calls, or in as many as they have slots, so that the scans
+add the same to a call at every size."""
+
+Look = Callable[[Collection[Key] | None], Snapshot | None]
+"""Shows a subject's inside: of the named keys, or with ``None`` in full."""
+
+
+@frozen
+class Broken:
+    """A law that a step broke, and how."""
+
+    law: Law
+    difference: Difference
+
+    def __str__(self) -> str:
+        return (
+            f"{self.law.id}: {self.law.sentence}\n"
+            f"  expected  {self.difference.expected}\n"
+            f"  observed  {self.difference.observed}"
+        )
+
+
+class LawlessDifference(Exception):
+    """Subject and model differ and every law holds: a hole in the laws, to be reported to this project."""
+
+
+@define
+class Judge:
+    """Judges one subject, from its construction on. After the first broken law it must not be used further."""
+
+    model: Manager
+    look: Look
+    exercised: set[str] = field(factory=set)
+    """Laws that some call has put to the test."""
+    _order: Any = None
+    _num_events: int | None = None
+    _shown: bool = True
+    _small: bool = field(init=False)
+    _scan_every: int = field(init=False)
+    _until_scan: int = field(init=False)
+    _known: Snapshot | None = None
+    """The model's full state after the last call, so that it is not built twice."""
+
+    def __attrs_post_init__(self) -> None:
+        self._small = self.model.capacity <= SMALL
+        self._until_scan = self._scan_every = max(SCAN_EVERY, self.model.capacity)
+        first = self.look(None if self._small else ())
+        self._shown = first is not None
+        if first is not None:
+            self._order, self._num_events = first.order, first.num_events
+
+    def observe(self, call: Call, outcome: Outcome) -> tuple[Broken, ...]:
+        """The laws that ``call``, having come to ``outcome``, broke; none if all is right."""
+        model = self.model
+        full = self._small
+        if not full:
+            self._until_scan -= 1
+            if self._until_scan <= 0:
+                full, self._until_scan = True, self._scan_every
+        touched = self._touched(call, outcome) if not full else None
+        before = self._known if full and self._known is not None else model.snapshot(touched)
+
+        misplaced = model.misplaced(call)
+        at_rest_before = model.at_rest
+        plan: StorePlan | None = None
+        faults: Sequence[EventFault] = ()
+        if isinstance(outcome, Raised):
+            may_refuse = model.may_refuse(call)
+            excused = bool(misplaced) or may_refuse
+            expected: Outcome = outcome if excused else describe_right(model, call)
+            right = excused
+        else:
+            may_refuse = False
+            if call.name == calls.PREPARE_STORE:
+                plan = model.plan_store(call.keys)
+            if call.name == calls.TAKE_EVENTS:
+                faults = self._drain(call, outcome)
+                expected, right = outcome if isinstance(outcome, Drained) else Drained(()), not faults
+            else:
+                good = call if not misplaced else call.with_keys(_without(call.keys, misplaced))
+                expected = model.perform(good, hint=outcome)
+                right = outcome == expected or _alike(outcome, expected)
+
+        seen = self.look(touched) if self._shown else None
+        after = model.snapshot(touched)
+        self._known = after if full else None
+        agrees = seen is None or seen.agrees_with(after)
+        refused = isinstance(outcome, Raised) or (outcome is None and call.name == calls.PREPARE_STORE)
+        if refused and seen is not None:
+            agrees = agrees and self._num_events == seen.num_events
+            agrees = agrees and (not model.order.exact or not full or self._order == seen.order)
+        self._note(call, outcome, misplaced, plan, refused=refused, at_rest_before=at_rest_before)
+        order_before, events_before = self._order if full else None, self._num_events
+        if seen is not None:
+            self._num_events = seen.num_events
+            self._order = seen.order
+        if right and agrees:
+            return ()
+        if isinstance(outcome, Raised) and call.name == calls.PREPARE_STORE:
+            plan = model.plan_store(call.keys)
+        step = Step(
+            call=call,
+            misplaced=misplaced,
+            may_refuse=may_refuse,
+            outcome=outcome,
+            expected=expected,
+            before=before,
+            after=after,
+            seen=seen,
+            order_before=order_before,
+            events_before=events_before,
+            plan=plan,
+            at_rest_before=at_rest_before,
+            at_rest_after=model.at_rest,
+            order_is_exact=model.order.exact,
+            capacity=model.capacity,
+            event_faults=tuple(faults),
+        )
+        broken = tuple(
+            Broken(law, difference) for law in LAWS if (difference := law.check(step)) is not None
+        )
+        if not broken:
+            raise LawlessDifference(
+                f"{call} came to {describe(outcome)}; right: {describe(expected)}; seen {seen}; expected {after}"
+            )
+        return broken
+
+    def _touched(self, call: Call, outcome: Outcome) -> Collection[Key]:
+        if call.name == calls.RESET_CACHE:
+            return ()
+        if isinstance(outcome, Stored) and outcome.evicted_keys:
+            return {*call.keys, *outcome.evicted_keys}
+        return call.keys
+
+    def _drain(self, call: Call, outcome: Outcome) -> Sequence[EventFault]:
+        if not isinstance(outcome, Drained):
+            return ()
+        if not self.model.with_events:
+            told = tuple(key for event in outcome.events for key in event.keys)
+            return (EventFault("events-once", "no event: events are off", describe(outcome), told),) if told else ()
+        whole = call.limit is None or len(outcome.events) < call.limit
+        return self.model.events.delivered(outcome.events, whole=whole)
+
+    def _note(
+        self,
+        call: Call,
+        outcome: Outcome,
+        misplaced: tuple[int, ...],
+        plan: StorePlan | None,
+        *,
+        refused: bool,
+        at_rest_before: bool,
+    ) -> None:
+        exercised = self.exercised
+        exercised.add("answer")
+        if self._shown:
+            exercised.update(_OF_EVERY_CALL)
+            if refused:
+                exercised.add("all-or-nothing")
+            if misplaced and call.name in calls.COMPLETIONS:
+                exercised.add("owner-completes")
+            if call.name in calls.COMPLETIONS and self.model.at_rest:
+                exercised.add("drains")
+        if plan is not None:
+            if plan.need > 0 and isinstance(outcome, Stored):
+                exercised.add("pinned-stays")
+                if self.model.order.exact:
+                    exercised.add("evict-order")
+                if len(plan.new) < len(call.keys):
+                    exercised.add("offer-protected")
+            if outcome is None:
+                exercised.add("no-false-refusal")
+            elif at_rest_before and plan.new:
+                exercised.add("progress")
+        elif call.name == calls.TAKE_EVENTS and isinstance(outcome, Drained) and outcome.events:
+            exercised.update(("events-replay", "events-once"))
+
+
+_OF_EVERY_CALL = ("evictable-iff-idle", "counters-agree", "slots-conserved", "ref-floor", "capacity", "legal-step")
+
+
+def describe_right(model: Manager, call: Call) -> str:
+    """What ``call`` should have come to, in words, without carrying it out."""
+    if call.name == calls.LOOKUP:
+        return model.lookup(call.keys[0])
+    if call.name == calls.PREPARE_STORE:
+        plan = model.plan_store(call.keys)
+        return "None" if plan.victims is None else f"store {list(plan.new)}, evicting {list(plan.victims)}"
+    return "an answer: every key is named as it may be"
+
+
+def _without(keys: tuple[Key, ...], places: tuple[int, ...]) -> tuple[Key, ...]:
+    left_out = set(places)
+    return tuple(key for place, key in enumerate(keys) if place not in left_out)
+
+
+def _alike(outcome: Outcome, expected: Outcome) -> bool:
+    """Whether a different outcome is as good: another sequence of the same victims, a gauge that is not kept."""
+    if isinstance(outcome, Stored) and isinstance(expected, Stored):
+        return (
+            outcome.keys_to_store == expected.keys_to_store
+            and outcome.block_ids == expected.block_ids
+            and len(outcome.evicted_keys) == len(expected.evicted_keys)
+            and set(outcome.evicted_keys) == set(expected.evicted_keys)
+        )
+    if isinstance(outcome, Gauges):
+        return same_gauges(outcome, expected)
+    return False

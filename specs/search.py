@@ -1,0 +1,147 @@
+"""Searching for broken laws: the engines, one shortest counterexample for each law, and a verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from attrs import define, evolve, field, frozen
+
+from evictable.model.laws import LAWS
+from evictable.specs.budget import Budget
+from evictable.specs.callers import machine
+from evictable.specs.callers.walk import walk
+from evictable.specs.session import Session
+from evictable.specs.shrink import Counterexample, Shrinker
+from evictable.specs.subjects.base import Setup, SubjectKind
+
+CONFORMS = "conforms"
+VIOLATES = "violates"
+INCONCLUSIVE = "inconclusive"
+
+RANDOM = "random"
+HYPOTHESIS = "hypothesis"
+ENGINES = (RANDOM, HYPOTHESIS)
+# The walk is an order of magnitude faster; the machine varies what the walk was not written to vary.
+_SHARES = {RANDOM: 0.6, HYPOTHESIS: 0.4}
+
+FURTHER_TRIES = 12
+"""How many more times a law is shrunk from another place: a shorter sequence may hide behind another start."""
+
+
+@frozen
+class Task:
+    """What is searched: a subject under a policy, a profile and a discipline, from a seed."""
+
+    kind: SubjectKind
+    setup: Setup
+    profile: str
+    discipline: str
+    seed: int = 0
+    vary_capacity: bool = True
+
+
+@frozen
+class Finding:
+    """A law that was broken: the shortest counterexample, and how long it took to be found first."""
+
+    counterexample: Counterexample
+    engine: str
+    steps: int
+    seconds: float
+
+
+@define
+class Search:
+    """Runs the engines over one task. ``on_finding`` hears of every new or shorter counterexample."""
+
+    task: Task
+    on_finding: Callable[[Finding], None] = lambda finding: None
+    on_progress: Callable[[Search], None] = lambda search: None
+    findings: dict[str, Finding] = field(factory=dict)
+    steps: int = 0
+    seconds: float = 0.0
+    exercised: set[str] = field(factory=set)
+    _tries: dict[str, int] = field(factory=dict)
+
+    def run(self, engines: tuple[str, ...], max_calls: int | None, max_seconds: float | None) -> None:
+        """Search until the bounds are reached; they are shared out among the engines."""
+        total = sum(_SHARES[engine] for engine in engines)
+        for engine in engines:
+            share = _SHARES[engine] / total
+            budget = Budget(
+                max_calls=None if max_calls is None else max(1, int(max_calls * share)),
+                max_seconds=None if max_seconds is None else max_seconds * share,
+            )
+            before_steps, before_seconds = self.steps, self.seconds
+
+            def ended(
+                session: Session,
+                engine: str = engine,
+                budget: Budget = budget,
+                steps: int = before_steps,
+                seconds: float = before_seconds,
+            ) -> None:
+                self.steps, self.seconds = steps + budget.calls, seconds + budget.seconds
+                self._take(session, engine)
+
+            self._run_engine(engine, budget, ended)
+            self.steps, self.seconds = before_steps + budget.calls, before_seconds + budget.seconds
+            self.on_progress(self)
+
+    @property
+    def verdict(self) -> str:
+        if self.findings:
+            return VIOLATES
+        return CONFORMS if self.steps else INCONCLUSIVE
+
+    @property
+    def not_exercised(self) -> tuple[str, ...]:
+        """Laws that no call has put to the test; a broken one has been."""
+        return tuple(law.id for law in LAWS if law.id not in self.exercised and law.id not in self.findings)
+
+    def _run_engine(self, engine: str, budget: Budget, ended: Callable[[Session], None]) -> None:
+        task = self.task
+        if engine == RANDOM:
+            for session in walk(
+                task.kind, task.setup, task.profile, task.discipline, budget, task.seed, vary_capacity=task.vary_capacity
+            ):
+                ended(session)
+        else:
+            machine.drive(
+                task.kind,
+                task.setup,
+                task.profile,
+                task.discipline,
+                budget,
+                task.seed,
+                ended,
+                vary_capacity=task.vary_capacity,
+            )
+
+    def _take(self, session: Session, engine: str) -> None:
+        self.exercised |= session.judge.exercised
+        for broken in session.broken:
+            self._shrink(session, broken.law.id, engine)
+        self.on_progress(self)
+
+    def _shrink(self, session: Session, law: str, engine: str) -> None:
+        known = self.findings.get(law)
+        if known is not None:
+            tries = self._tries[law] = self._tries.get(law, 0) + 1
+            if tries > FURTHER_TRIES or known.counterexample.size[0] == 1:
+                return
+        task = self.task
+        shrinker = Shrinker(task.kind, task.profile, task.discipline, law)
+        calls = [record.call for record in session.records]
+        smallest = shrinker.shrink(session.setup, calls)
+        if smallest is None:
+            # Played again, the calls do not break the law: the subject depends on something else.
+            smallest = Counterexample(law, session.setup, task.profile, tuple(session.records), session.broken)
+        if known is None:
+            found = Finding(smallest, engine, self.steps, self.seconds)
+        elif smallest.size < known.counterexample.size:
+            found = evolve(known, counterexample=smallest)
+        else:
+            return
+        self.findings[law] = found
+        self.on_finding(found)

@@ -1,0 +1,101 @@
+"""One run of one subject under the judge: the one place where calls meet answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from attrs import define, field, frozen
+
+from evictable.model import calls
+from evictable.model.calls import Call, Outcome, Raised, Stored
+from evictable.model.profiles import reference
+from evictable.specs.callers.disciplines import CARELESS, Promises
+from evictable.specs.judge import Broken, Judge
+from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+
+
+@frozen
+class Record:
+    """A call that was made, and what it came to."""
+
+    call: Call
+    outcome: Outcome
+
+
+@define
+class Session:
+    """A fresh subject, the model beside it, and the record of what was called.
+
+    After the first broken law the two have parted: nothing more may be judged, and `step` refuses.
+    """
+
+    setup: Setup
+    profile: str
+    subject: Subject
+    judge: Judge
+    discipline: str = CARELESS
+    promises: Promises = field(factory=Promises)
+    records: list[Record] = field(factory=list)
+    broken: tuple[Broken, ...] = ()
+
+    @classmethod
+    def begin(cls, kind: SubjectKind, setup: Setup, profile: str, discipline: str = CARELESS) -> Session:
+        subject = kind.make(setup)
+        model = reference(profile, setup.capacity, events=setup.events)
+        return cls(setup, profile, subject, Judge(model, subject.snapshot), discipline, Promises(events=setup.events))
+
+    def allows(self, call: Call) -> bool:
+        """Whether the caller may make ``call`` without breaking a promise of its discipline."""
+        return self.promises.breach(call, self.discipline) is None
+
+    def step(self, call: Call) -> Outcome:
+        """Make ``call`` and judge it. What the subject raises is an outcome; look at `broken` afterwards."""
+        if self.broken:
+            raise RuntimeError("the session has ended: a law is broken")
+        try:
+            outcome: Outcome = self.subject.perform(call)
+        except Exception as error:
+            outcome = Raised(type(error).__name__, str(error))
+        self.records.append(Record(call, outcome))
+        self.promises.observe(call, outcome)
+        self.broken = self.judge.observe(call, outcome)
+        return outcome
+
+    def finish(self) -> None:
+        """Bring the run to rest: complete every transfer, then store as many new keys as there are slots.
+
+        What must hold in the long run (`drains`, `progress`) is judged on the way, as of any call.
+        """
+        closing = iter(self._closing_calls())
+        while not self.broken and (call := next(closing, None)) is not None:
+            self.step(call)
+
+    def _closing_calls(self) -> Iterable[Call]:
+        promises = self.promises
+        for request, key in sorted(promises.stores, key=str):
+            yield Call(calls.COMPLETE_STORE, (key,), request)
+        for request, key in sorted(promises.loads.elements(), key=str):
+            yield Call(calls.COMPLETE_LOAD, (key,), request)
+        request = "last"
+        yield Call(calls.ON_NEW_REQUEST, request=request)
+        used = [key for record in self.records for key in record.call.keys if isinstance(key, int)]
+        first = max(used, default=-1) + 1
+        fresh = tuple(range(first, first + self.setup.capacity))
+        yield Call(calls.PREPARE_STORE, fresh, request)
+        outcome = self.records[-1].outcome
+        if isinstance(outcome, Stored):
+            yield Call(calls.COMPLETE_STORE, outcome.keys_to_store, request)
+        if self.setup.events:
+            yield Call(calls.TAKE_EVENTS)
+
+
+def play(
+    kind: SubjectKind, setup: Setup, profile: str, sequence: Iterable[Call], discipline: str = CARELESS
+) -> Session:
+    """A session in which ``sequence`` is called up to its first broken law."""
+    session = Session.begin(kind, setup, profile, discipline)
+    for call in sequence:
+        session.step(call)
+        if session.broken:
+            break
+    return session

@@ -1,0 +1,46 @@
+"""A subject: who is judged. Calls in, answers or exceptions out, and a look inside where there is one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from typing import Protocol
+
+from attrs import frozen
+
+from evictable.model.calls import Answer, Call, Key
+from evictable.model.snapshot import Snapshot
+
+
+@frozen
+class Setup:
+    """How a subject is constructed, and under which profile it is judged."""
+
+    capacity: int
+    """Slots; at least 1."""
+    policy: str = "lru"
+    events: bool = True
+
+
+class Subject(Protocol):
+    """One manager, freshly constructed."""
+
+    def perform(self, call: Call) -> Answer:
+        """Make the call. Whatever the subject raises comes through."""
+
+    def snapshot(self, keys: Collection[Key] | None) -> Snapshot | None:
+        """The state of the named keys, or in full; ``None`` if the subject does not show its inside.
+
+        Reads only: nothing that the subject counts or orders may move.
+        """
+
+
+@frozen
+class SubjectKind:
+    """A loaded subject: constructs as many instances as the engines need, in this process."""
+
+    name: str
+    """As on the command line."""
+    make: Callable[[Setup], Subject]
+    """Raises `UsageError` if there can be no such instance."""
+    profile: Callable[[str], str]
+    """The profile that ``--profile auto`` means under a policy."""

@@ -1,0 +1,321 @@
+"""One adapter for every manager with the interface of vLLM's CPU offload manager.
+
+What differs between releases is a table of names, probed on the live object rather than derived from a
+version: a source checkout has no reliable one. Nothing of a subject is called here that could change it,
+except by `ManagerSubject.perform`.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from typing import Any
+
+from evictable.model import calls
+from evictable.model.calls import Answer, Call, Drained, Event, Gauges, Key, Loaded, Stored
+from evictable.model.snapshot import Snapshot
+from evictable.specs.errors import UsageError
+from evictable.specs.subjects.keys import KeyTable
+
+# What a thing is called, newest name first. The first that the object has is taken.
+_RESIDENT = ("chunks", "blocks")  # chunks from 0.30
+_EVICTABLE = ("_evictable", "evictable_chunks", "evictable_blocks")  # a set beside a heap from 0.31; none before 0.24
+_NUM_EVICTABLE = ("_num_evictable_cache_chunks", "_num_evictable_cache_blocks")  # from 0.24
+_NUM_PENDING = ("_num_write_pending_chunks", "_num_write_pending_blocks")  # from 0.26
+_NUM_HANDED_OUT = ("_num_allocated_chunks", "_num_allocated_blocks")
+_CAPACITY = ("_num_chunks", "_num_blocks")
+_BLOCK_ID = ("chunk_id", "block_id")
+
+_LOOKUP_BEFORE_0_25 = {True: calls.HIT, False: calls.MISS, None: calls.HIT_PENDING}
+
+_USAGE = "cache_usage_perc"
+_WRITE_USAGE = "cache_write_usage_perc"
+_READ_USAGE = "cache_read_usage_perc"
+
+
+class Lens:
+    """Reads the inside of a manager with a single list of blocks or with ARC's two.
+
+    `fits` tells whether the object is built as expected; without that a subject is judged by its answers.
+    """
+
+    def __init__(self, manager: Any) -> None:
+        self._manager = manager
+        self._policy = manager._policy
+        self._handed_out = _first(manager, _NUM_HANDED_OUT)
+        self._capacity = getattr(manager, _first(manager, _CAPACITY))
+        self._num_evictable = _first(manager, _NUM_EVICTABLE, None)
+        self._num_pending = _first(manager, _NUM_PENDING, None)
+        self._is_arc = hasattr(self._policy, "t1") and hasattr(self._policy, "t2")
+        self._resident = None if self._is_arc else _first(self._policy, _RESIDENT)
+        self._evictable = None if self._is_arc else _first(self._policy, _EVICTABLE, None)
+        self._block_id: str | None = None
+
+    @classmethod
+    def on(cls, manager: Any) -> Lens | None:
+        """A lens if the object's inside is one that is known, else ``None``."""
+        try:
+            lens = cls(manager)
+            lens.look(KeyTable(), None)
+        except (AttributeError, TypeError):
+            return None
+        return lens
+
+    def look(self, table: KeyTable, keys: Collection[Key] | None) -> Snapshot:
+        blocks = self._blocks()
+        evictable = None if self._evictable is None else getattr(self._policy, self._evictable)
+        decode = table.decode
+        if keys is None:
+            found = {decode(raw): block for raw, block in blocks.items()}
+            listed = None if evictable is None else tuple([decode(raw) for raw in self._in_order(evictable)])
+        else:
+            found, listed_set = {}, set()
+            for key in keys:
+                raw = table.encode(key)
+                block = blocks.get(raw)
+                if block is not None:
+                    found[key] = block
+                if evictable is not None and raw in evictable:
+                    listed_set.add(key)
+            listed = None if evictable is None else listed_set  # type: ignore[assignment]
+        if self._block_id is None and found:
+            self._block_id = _first(next(iter(found.values())), _BLOCK_ID)
+        block_id = self._block_id or ""
+        manager = self._manager
+        free, handed_out = manager._free_list, getattr(manager, self._handed_out)
+        events = getattr(manager, "events", None)
+        snapshot = Snapshot(
+            ref_cnt={key: block.ref_cnt for key, block in found.items()},
+            slots={key: getattr(block, block_id) for key, block in found.items()},
+            evictable=listed,
+            num_resident=len(blocks),
+            num_evictable=None if self._num_evictable is None else getattr(manager, self._num_evictable),
+            num_pending=None if self._num_pending is None else getattr(manager, self._num_pending),
+            num_free=len(free) + self._capacity - handed_out,
+            num_events=None if events is None else len(events),
+        )
+        if keys is None:
+            snapshot.full = True
+            snapshot.free = tuple(free)
+            snapshot.handed_out = handed_out
+            snapshot.order = self._order(blocks, evictable, decode)
+        return snapshot
+
+    def _blocks(self) -> Any:
+        if self._is_arc:
+            return _Both(self._policy.t1, self._policy.t2)
+        return getattr(self._policy, self._resident)  # type: ignore[arg-type]
+
+    def _in_order(self, evictable: Any) -> Any:
+        ranks = getattr(self._policy, "_ranks", None)
+        if ranks is None:
+            return evictable
+        return sorted(evictable, key=lambda raw: (ranks[raw], raw) if raw in ranks else (-1, raw))
+
+    def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
+        policy = self._policy
+        if self._is_arc:
+            return tuple(
+                tuple(decode(raw) for raw in part) for part in (policy.t1, policy.t2, policy.b1, policy.b2)
+            ) + (policy.target_t1_size,)
+        ranks = getattr(policy, "_ranks", None)
+        if ranks is not None:
+            return tuple(decode(raw) for raw in sorted(ranks, key=lambda raw: (ranks[raw], raw)))
+        return tuple([decode(raw) for raw in (blocks if evictable is None else evictable)])
+
+
+class _Both:
+    """ARC's T1 and T2 as one mapping, without a copy."""
+
+    def __init__(self, first: Any, second: Any) -> None:
+        self._parts = (first, second)
+
+    def get(self, raw: bytes) -> Any:
+        first, second = self._parts
+        block = first.get(raw)
+        return block if block is not None else second.get(raw)
+
+    def items(self) -> Any:
+        first, second = self._parts
+        return [*first.items(), *second.items()]
+
+    def __iter__(self) -> Any:
+        first, second = self._parts
+        return iter([*first, *second])
+
+    def __len__(self) -> int:
+        return len(self._parts[0]) + len(self._parts[1])
+
+
+class ManagerSubject:
+    """A live manager behind the vocabulary of calls."""
+
+    def __init__(self, manager: Any, request_context: Callable[[str], Any]) -> None:
+        """``request_context`` makes the manager's own request object from a request's id."""
+        self._manager = manager
+        self._table = KeyTable()
+        self._request_context = request_context
+        self._requests: dict[str | None, Any] = {}
+        self._lens = Lens.on(manager)
+        self._perform: dict[str, Callable[[Call], Answer]] = {
+            calls.LOOKUP: self._lookup,
+            calls.PREPARE_STORE: self._prepare_store,
+            calls.COMPLETE_STORE: self._complete_store,
+            calls.PREPARE_LOAD: self._prepare_load,
+            calls.COMPLETE_LOAD: self._complete_load,
+            calls.TOUCH: self._touch,
+            calls.ON_NEW_REQUEST: self._on_new_request,
+            calls.ON_REQUEST_FINISHED: self._on_request_finished,
+            calls.TAKE_EVENTS: self._take_events,
+            calls.RESET_CACHE: self._reset_cache,
+            calls.GET_STATS: self._get_stats,
+        }
+
+    def perform(self, call: Call) -> Answer:
+        return self._perform[call.name](call)
+
+    def snapshot(self, keys: Collection[Key] | None) -> Snapshot | None:
+        return None if self._lens is None else self._lens.look(self._table, keys)
+
+    def _context(self, call: Call) -> Any:
+        context = self._requests.get(call.request)
+        if context is None:
+            context = self._requests[call.request] = self._request_context(str(call.request))
+        if call.positions is not None and hasattr(context, "set_offload_key_position"):
+            for key, position in zip(call.keys, call.positions, strict=True):
+                if position is not None:
+                    context.set_offload_key_position(self._table.encode(key), position)
+        return context
+
+    def _lookup(self, call: Call) -> Answer:
+        found = self._manager.lookup(self._table.encode(call.keys[0]), self._context(call))
+        if found is None or isinstance(found, bool):
+            return _LOOKUP_BEFORE_0_25[found]
+        return str(found.name)
+
+    def _prepare_store(self, call: Call) -> Answer:
+        output = self._manager.prepare_store(self._table.encode_all(call.keys), self._context(call))
+        if output is None:
+            return None
+        decode_all = self._table.decode_all
+        return Stored(
+            decode_all(output.keys_to_store),
+            _block_ids(output.store_spec),
+            decode_all(output.evicted_keys),
+        )
+
+    def _complete_store(self, call: Call) -> Answer:
+        self._manager.complete_store(self._table.encode_all(call.keys), self._context(call), call.success)
+        return None
+
+    def _prepare_load(self, call: Call) -> Answer:
+        spec = self._manager.prepare_load(self._table.encode_all(call.keys), self._context(call))
+        return Loaded(_block_ids(spec))
+
+    def _complete_load(self, call: Call) -> Answer:
+        self._manager.complete_load(self._table.encode_all(call.keys), self._context(call))
+        return None
+
+    def _touch(self, call: Call) -> Answer:
+        self._manager.touch(self._table.encode_all(call.keys), self._context(call))
+        return None
+
+    def _on_new_request(self, call: Call) -> Answer:
+        # A request that is announced anew is a new object, as in the scheduler.
+        self._requests.pop(call.request, None)
+        context = self._context(call)
+        hook = getattr(self._manager, "on_new_request", None)  # not in 0.22
+        if hook is not None:
+            hook(context)
+        return None
+
+    def _on_request_finished(self, call: Call) -> Answer:
+        hook = getattr(self._manager, "on_request_finished", None)  # not in 0.22
+        if hook is not None:
+            hook(self._context(call))
+        return None
+
+    def _take_events(self, call: Call) -> Answer:
+        taken = []
+        if call.limit != 0:
+            for event in self._manager.take_events():
+                taken.append(
+                    Event(
+                        removed=event.removed,
+                        keys=self._table.decode_all(event.keys),
+                        metadata_only=getattr(event, "metadata_only", False),  # from 0.33
+                    )
+                )
+                if len(taken) == call.limit:
+                    break
+        return Drained(tuple(taken))
+
+    def _reset_cache(self, call: Call) -> Answer:
+        self._manager.reset_cache()
+        return None
+
+    def _get_stats(self, call: Call) -> Answer:
+        hook = getattr(self._manager, "get_stats", None)  # from 0.24
+        stats = hook() if hook is not None else None
+        gauges = {} if stats is None else _plain_samples(stats.data)
+        return Gauges(
+            usage=_ending(gauges, _USAGE), write_usage=_ending(gauges, _WRITE_USAGE), read_usage=_ending(gauges, _READ_USAGE)
+        )
+
+
+def constructor_arguments(factory: Callable[..., Any], capacity: int, policy: str, events: bool) -> dict[str, Any]:
+    """The arguments under the names that ``factory`` uses: ``num_chunks`` from 0.30, ``num_blocks`` before.
+
+    Raises `UsageError` if it takes neither.
+    """
+    try:
+        names = inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        names = {}  # type: ignore[assignment]
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values()) if names else False
+    sizes = [name for name in ("num_chunks", "num_blocks", "capacity") if name in names]
+    if not sizes and not takes_any:
+        raise UsageError(
+            f"{getattr(factory, '__qualname__', factory)}: a manager factory takes num_blocks (or num_chunks), "
+            "and where it has them cache_policy and enable_events"
+        )
+    arguments: dict[str, Any] = {sizes[0] if sizes else "num_blocks": capacity}
+    if "cache_policy" in names or takes_any:
+        arguments["cache_policy"] = policy
+    if "enable_events" in names or takes_any:
+        arguments["enable_events"] = events
+    return arguments
+
+
+_REQUIRED = object()
+
+
+def _first(thing: Any, names: tuple[str, ...], default: Any = _REQUIRED) -> Any:
+    for name in names:
+        if hasattr(thing, name):
+            return name
+    if default is _REQUIRED:
+        raise AttributeError(f"{type(thing).__name__} has none of {names}")
+    return default
+
+
+def _block_ids(spec: Any) -> tuple[int, ...]:
+    # An array counts fastest by `tolist`, and gives plain integers.
+    block_ids = spec.block_ids
+    return tuple(block_ids.tolist() if hasattr(block_ids, "tolist") else block_ids)
+
+
+def _plain_samples(data: Any) -> dict[str, float]:
+    """A metric's name to its value: flat, or below ``data`` and a tuple of label values (0.24 and later)."""
+    samples = data.get("data", data)
+    plain = {}
+    for name, value in samples.items():
+        if isinstance(value, dict):
+            value = next(iter(value.values()), None)
+        if isinstance(value, (int, float)):
+            plain[str(name)] = float(value)
+    return plain
+
+
+def _ending(gauges: dict[str, float], suffix: str) -> float | None:
+    return next((value for name, value in gauges.items() if name.endswith("cpu_" + suffix)), None)
