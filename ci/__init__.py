@@ -1,0 +1,1 @@
+"""How people run it: the command line, the gate, the reports."""

@@ -100,9 +100,7 @@ class Stored:
     evicted_keys: tuple[Key, ...]
 
     def __str__(self) -> str:
-        return (
-            f"store {list(self.keys_to_store)} in slots {list(self.block_ids)}, evicting {list(self.evicted_keys)}"
-        )
+        return f"store {list(self.keys_to_store)} in slots {list(self.block_ids)}, evicting {list(self.evicted_keys)}"
 
 
 @frozen

@@ -69,7 +69,9 @@ class EventLedger:
                 if not event.metadata_only and not self._tell(key, event.removed):
                     told = "removed" if event.removed else "stored"
                     faults.append(
-                        EventFault("events-once", f"no further event about {key}", f"'{told} {key}' is delivered", (key,))
+                        EventFault(
+                            "events-once", f"no further event about {key}", f"'{told} {key}' is delivered", (key,)
+                        )
                     )
                 if event.removed:
                     self._consumer.discard(key)

@@ -127,7 +127,7 @@ def _count(step: Step, belongs: Callable[[int], bool]) -> int:
 
 def slots_conserved(step: Step) -> Difference | None:
     seen = step.seen
-    if seen is None:
+    if seen is None or seen.slots is None:
         return None
     taken = sorted(seen.slots.values())
     if len(set(taken)) < len(taken):
@@ -137,18 +137,20 @@ def slots_conserved(step: Step) -> Difference | None:
             f"slots {shared} hold several",
             tuple(key for key, slot in seen.slots.items() if slot in shared),
         )
-    if seen.free is not None:
-        assert seen.handed_out is not None
+    if seen.free is not None and seen.handed_out is not None:
         if sorted([*taken, *seen.free]) != list(range(seen.handed_out)):
             return Difference(
                 f"slots 0 to {seen.handed_out - 1} each taken or free, once",
                 f"taken {taken}, free {sorted(seen.free)}",
             )
-    elif seen.num_free is not None and seen.num_resident is not None:
-        if seen.num_free + seen.num_resident != step.capacity:
-            return Difference(
-                f"{step.capacity} slots, taken or free", f"{seen.num_resident} taken and {seen.num_free} free"
-            )
+    elif (
+        seen.num_free is not None
+        and seen.num_resident is not None
+        and step.capacity != seen.num_free + seen.num_resident
+    ):
+        return Difference(
+            f"{step.capacity} slots, taken or free", f"{seen.num_resident} taken and {seen.num_free} free"
+        )
     return None
 
 
@@ -213,7 +215,7 @@ def pinned_stays(step: Step) -> Difference | None:
         used = [key for key in step.outcome.evicted_keys if step.before.ref_cnt.get(key, 0) != 0]
         if used:
             return Difference("only idle blocks are evicted", f"{used} in use and evicted", tuple(used))
-    if seen is None:
+    if seen is None or seen.slots is None or step.before.slots is None:
         return None
     completed = step.named_well() if step.call.name == calls.COMPLETE_STORE else Counter()
     for key, ref_cnt in step.before.ref_cnt.items():
@@ -233,10 +235,14 @@ def pinned_stays(step: Step) -> Difference | None:
 def offer_protected(step: Step) -> Difference | None:
     if step.call.name != calls.PREPARE_STORE:
         return None
-    gone = [key for key in step.outcome.evicted_keys if key in step.call.keys] if isinstance(step.outcome, Stored) else []
+    gone = (
+        [key for key in step.outcome.evicted_keys if key in step.call.keys] if isinstance(step.outcome, Stored) else []
+    )
     if step.seen is not None:
         offered = dict.fromkeys(step.call.keys)
-        gone += [key for key in offered if key in step.before.ref_cnt and key not in step.seen.ref_cnt and key not in gone]
+        gone += [
+            key for key in offered if key in step.before.ref_cnt and key not in step.seen.ref_cnt and key not in gone
+        ]
     return Difference("no key of the offer is evicted", f"{gone} evicted", tuple(gone)) if gone else None
 
 
@@ -471,6 +477,4 @@ def same_gauges(outcome: Gauges, expected: Outcome) -> bool:
         (outcome.write_usage, expected.write_usage),
         (outcome.read_usage, expected.read_usage),
     )
-    return all(
-        seen is None or (right is not None and abs(seen - right) <= 1e-9) for seen, right in pairs
-    )
+    return all(seen is None or (right is not None and abs(seen - right) <= 1e-9) for seen, right in pairs)

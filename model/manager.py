@@ -7,7 +7,7 @@ leaves freedom (which free slot; which victims, under an order that is not exact
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from attrs import define, field, frozen
 
@@ -139,30 +139,10 @@ class Manager:
 
         Raises `lifecycle.IllegalStep` or `KeyError` for a misplaced key, `ValueError` for an unknown name.
         """
-        name = call.name
-        if name == calls.LOOKUP:
-            return self.lookup(call.keys[0])
-        if name == calls.PREPARE_STORE:
-            return self.prepare_store(call.keys, call.request, hint if isinstance(hint, Stored) else None)
-        if name == calls.COMPLETE_STORE:
-            return self.complete_store(call.keys, call.success)
-        if name == calls.PREPARE_LOAD:
-            return self.prepare_load(call.keys, call.request)
-        if name == calls.COMPLETE_LOAD:
-            return self.complete_load(call.keys, call.request)
-        if name == calls.TOUCH:
-            return self.order.touched(call.keys)
-        if name == calls.ON_NEW_REQUEST:
-            return self.on_new_request(call.request)
-        if name == calls.ON_REQUEST_FINISHED:
-            return self.on_request_finished(call.request)
-        if name == calls.TAKE_EVENTS:
-            return Drained(())
-        if name == calls.RESET_CACHE:
-            return self.reset_cache()
-        if name == calls.GET_STATS:
-            return self.get_stats()
-        raise ValueError(f"unknown call {name!r}")
+        operation = _OPERATIONS.get(call.name)
+        if operation is None:
+            raise ValueError(f"unknown call {call.name!r}")
+        return operation(self, call, hint)
 
     def on_new_request(self, request: str | None) -> None:
         if request is not None:
@@ -304,3 +284,20 @@ def _repeats(keys: Sequence[Key]) -> tuple[int, ...]:
             places.append(place)
         seen.add(key)
     return tuple(places)
+
+
+_OPERATIONS: dict[str, Callable[[Manager, Call, Outcome], Answer]] = {
+    calls.ON_NEW_REQUEST: lambda manager, call, hint: manager.on_new_request(call.request),
+    calls.ON_REQUEST_FINISHED: lambda manager, call, hint: manager.on_request_finished(call.request),
+    calls.LOOKUP: lambda manager, call, hint: manager.lookup(call.keys[0]),
+    calls.PREPARE_STORE: lambda manager, call, hint: manager.prepare_store(
+        call.keys, call.request, hint if isinstance(hint, Stored) else None
+    ),
+    calls.COMPLETE_STORE: lambda manager, call, hint: manager.complete_store(call.keys, call.success),
+    calls.PREPARE_LOAD: lambda manager, call, hint: manager.prepare_load(call.keys, call.request),
+    calls.COMPLETE_LOAD: lambda manager, call, hint: manager.complete_load(call.keys, call.request),
+    calls.TOUCH: lambda manager, call, hint: manager.order.touched(call.keys),
+    calls.TAKE_EVENTS: lambda manager, call, hint: Drained(()),
+    calls.RESET_CACHE: lambda manager, call, hint: manager.reset_cache(),
+    calls.GET_STATS: lambda manager, call, hint: manager.get_stats(),
+}

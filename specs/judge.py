@@ -140,9 +140,7 @@ class Judge:
             capacity=model.capacity,
             event_faults=tuple(faults),
         )
-        broken = tuple(
-            Broken(law, difference) for law in LAWS if (difference := law.check(step)) is not None
-        )
+        broken = tuple(Broken(law, difference) for law in LAWS if (difference := law.check(step)) is not None)
         if not broken:
             raise LawlessDifference(
                 f"{call} came to {describe(outcome)}; right: {describe(expected)}; seen {seen}; expected {after}"

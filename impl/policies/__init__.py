@@ -1,0 +1,7 @@
+"""Eviction orders, and the contract that a new one fulfils."""
+
+from evictable.impl.policies.base import CachePolicy, RestorableOrder
+from evictable.impl.policies.factory import CACHE_POLICIES, make_cache_policy
+from evictable.impl.policies.lru import LRUCachePolicy
+
+__all__ = ["CACHE_POLICIES", "CachePolicy", "LRUCachePolicy", "RestorableOrder", "make_cache_policy"]

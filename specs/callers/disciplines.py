@@ -100,9 +100,9 @@ class Promises:
             return f"{request} is not a fresh id" if request in self.live or request in self.finished else None
         if name in calls.COMPLETIONS:
             transfers = self.stores if name == calls.COMPLETE_STORE else self.loads
-            return next((f"{request} has no transfer of {key}" for key in keys if (request, key) not in transfers), None) or (
-                _repeated(keys)
-            )
+            return next(
+                (f"{request} has no transfer of {key}" for key in keys if (request, key) not in transfers), None
+            ) or (_repeated(keys))
         if name == calls.TAKE_EVENTS:
             return "a drain is dropped half way" if call.limit is not None else None
         if name == calls.RESET_CACHE:

@@ -110,7 +110,9 @@ class ManagerMachine(RuleBasedStateMachine):
     @rule(target=stores, request=REQUESTS, keys=BATCH)
     def offer(self, request: str, keys: tuple[Key, ...]) -> Any:
         outcome = self.step(Call(calls.PREPARE_STORE, keys, request))
-        return Job(request, outcome.keys_to_store) if isinstance(outcome, Stored) and outcome.keys_to_store else multiple()
+        return (
+            Job(request, outcome.keys_to_store) if isinstance(outcome, Stored) and outcome.keys_to_store else multiple()
+        )
 
     @rule(job=stores, success=st.booleans(), backwards=st.booleans())
     def end_store(self, job: Job, success: bool, backwards: bool) -> None:

@@ -1,0 +1,60 @@
+"""Who is judged. `prepare` makes a subject available, `load` brings it into this process.
+
+Two steps, because a process may hold one vLLM tree only: the command line prepares all subjects, and a process
+of its own loads each.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from evictable.specs.errors import UsageError
+from evictable.specs.subjects.base import SubjectKind
+
+_FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_HELP = "a subject is impl, vllm, vllm==0.33.0, vllm:PATH (a source checkout) or package.module:factory"
+
+
+def prepare(name: str, report: Callable[[str], None]) -> str:
+    """Fetch what ``name`` needs, once, telling ``report`` of progress. Returns the name in its normal form.
+
+    Raises `UsageError` if there is no such subject.
+    """
+    from evictable.specs.subjects import releases
+
+    if name == "impl":
+        return name
+    if name.startswith("vllm=="):
+        return f"vllm=={releases.fetch(name.removeprefix('vllm=='), report).name}"
+    if name == "vllm":
+        releases.installed()
+    elif name.startswith("vllm:"):
+        releases.checkout(name.removeprefix("vllm:"))
+    elif not _FACTORY.fullmatch(name):
+        raise UsageError(f"unknown subject {name!r}: {_HELP}")
+    return name
+
+
+def load(name: str) -> SubjectKind:
+    """Bring a prepared subject into this process. Raises `UsageError` if it cannot be loaded."""
+    if name == "impl":
+        from evictable.specs.subjects.builtin import BUILT_IN
+
+        return BUILT_IN
+    if name == "vllm" or name.startswith(("vllm==", "vllm:")):
+        from evictable.specs.subjects import releases
+        from evictable.specs.subjects.vllm import from_tree
+
+        if name == "vllm":
+            # Not by its version: a build from source may call itself anything.
+            return from_tree(name, releases.installed()[0])
+        if name.startswith("vllm:"):
+            return from_tree(name, releases.checkout(name.removeprefix("vllm:")))
+        version = name.removeprefix("vllm==")
+        return from_tree(name, releases.fetch(version, lambda line: None), version)
+    if _FACTORY.fullmatch(name):
+        from evictable.specs.subjects.factory import from_factory
+
+        return from_factory(name)
+    raise UsageError(f"unknown subject {name!r}: {_HELP}")

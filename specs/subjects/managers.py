@@ -115,9 +115,8 @@ class Lens:
     def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
         policy = self._policy
         if self._is_arc:
-            return tuple(
-                tuple(decode(raw) for raw in part) for part in (policy.t1, policy.t2, policy.b1, policy.b2)
-            ) + (policy.target_t1_size,)
+            lists = (policy.t1, policy.t2, policy.b1, policy.b2)
+            return (*(tuple(decode(raw) for raw in part) for part in lists), policy.target_t1_size)
         ranks = getattr(policy, "_ranks", None)
         if ranks is not None:
             return tuple(decode(raw) for raw in sorted(ranks, key=lambda raw: (ranks[raw], raw)))
@@ -259,7 +258,9 @@ class ManagerSubject:
         stats = hook() if hook is not None else None
         gauges = {} if stats is None else _plain_samples(stats.data)
         return Gauges(
-            usage=_ending(gauges, _USAGE), write_usage=_ending(gauges, _WRITE_USAGE), read_usage=_ending(gauges, _READ_USAGE)
+            usage=_ending(gauges, _USAGE),
+            write_usage=_ending(gauges, _WRITE_USAGE),
+            read_usage=_ending(gauges, _READ_USAGE),
         )
 
 

@@ -26,6 +26,7 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import attrs
+
 from evictable.specs.errors import UsageError
 
 _SUBTREE = "vllm.v1.kv_offload"

@@ -1,0 +1,136 @@
+"""A cell: one subject under one policy and one discipline, and what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field
+
+from evictable.model.trace import Trace, read
+from evictable.specs.search import CONFORMS, INCONCLUSIVE, VIOLATES
+
+
+@define
+class Violation:
+    """A broken law of a cell, with its shortest counterexample."""
+
+    law: str
+    sentence: str
+    expected: str
+    observed: str
+    engine: str
+    steps: int
+    seconds: float
+    lines: list[str]
+    path: Path | None = None
+    reason: str | None = None
+    """Why it is expected, if it is."""
+
+    @property
+    def trace(self) -> Trace:
+        return read(self.lines)
+
+    @property
+    def calls(self) -> int:
+        return len(self.lines) - 1
+
+    @classmethod
+    def of(cls, record: Mapping[str, Any]) -> Violation:
+        """From a worker's ``finding``."""
+        broken, found_after = record["broken"], record["found_after"]
+        return cls(
+            law=record["law"],
+            sentence=broken["sentence"],
+            expected=broken["expected"],
+            observed=broken["observed"],
+            engine=record["engine"],
+            steps=found_after["steps"],
+            seconds=found_after["seconds"],
+            lines=record["trace"],
+        )
+
+    def record(self) -> dict[str, Any]:
+        record = {
+            "law": self.law,
+            "detail": f"expected {self.expected}; observed {self.observed}",
+            "calls": self.calls,
+            "found_after": {"steps": self.steps, "seconds": self.seconds},
+            "engine": self.engine,
+            "trace": None if self.path is None else str(self.path),
+        }
+        return record if self.reason is None else record | {"expected_because": self.reason}
+
+
+@define
+class Cell:
+    """One row of the table of results. ``problem`` says why there is no verdict, or an uncertain one."""
+
+    subject: str
+    policy: str
+    discipline: str
+    profile: str = "auto"
+    steps: int = 0
+    seconds: float = 0.0
+    started: bool = False
+    ended: bool = False
+    verdict_of_search: str = INCONCLUSIVE
+    not_exercised: list[str] = field(factory=list)
+    violations: dict[str, Violation] = field(factory=dict)
+    problem: str | None = None
+    unusable: bool = False
+    """The subject could not be loaded."""
+
+    @property
+    def name(self) -> str:
+        return f"{self.subject} {self.policy} {self.discipline}"
+
+    @property
+    def verdict(self) -> str:
+        """``violates`` as soon as a law is broken; without a finished search never ``conforms``."""
+        if self.violations:
+            return VIOLATES
+        return self.verdict_of_search if self.ended and self.problem is None else INCONCLUSIVE
+
+    @property
+    def conforms(self) -> bool:
+        return self.verdict == CONFORMS
+
+    @property
+    def unexpected(self) -> list[Violation]:
+        return [violation for violation in self.violations.values() if violation.reason is None]
+
+    def take(self, record: Mapping[str, Any]) -> Violation | None:
+        """Take in a record of the worker; a violation if it brought a new or shorter one."""
+        kind = record["kind"]
+        if kind == "start":
+            self.started = True
+        elif kind == "progress":
+            self.steps, self.seconds = record["steps"], record["seconds"]
+        elif kind == "finding":
+            violation = self.violations[record["law"]] = Violation.of(record)
+            return violation
+        elif kind == "result":
+            self.ended = True
+            self.profile, self.verdict_of_search = record["profile"], record["verdict"]
+            self.steps, self.seconds = record["steps"], record["seconds"]
+            self.not_exercised = record["not_exercised"]
+        else:
+            self.problem, self.unusable = record["message"], kind == "error"
+        return None
+
+    def record(self) -> dict[str, Any]:
+        record = {
+            "subject": self.subject,
+            "policy": self.policy,
+            "profile": self.profile,
+            "discipline": self.discipline,
+            "tiers": 0,
+            "verdict": self.verdict,
+            "steps": self.steps,
+            "seconds": round(self.seconds, 3),
+            "not_exercised": self.not_exercised,
+            "violations": [violation.record() for violation in self.violations.values()],
+        }
+        return record if self.problem is None else record | {"problem": self.problem}

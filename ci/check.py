@@ -1,0 +1,217 @@
+"""`evictable check`: subjects x policies x disciplines, searched for broken laws."""
+
+from __future__ import annotations
+
+import importlib.metadata
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from attrs import define, field, frozen
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+
+from evictable.ci.cells import Cell
+from evictable.ci.expectations import Expectation
+from evictable.ci.files import file_name, write_json, write_text
+from evictable.ci.jobs import run_jobs
+from evictable.ci.report import console, count_calls, show_violation, table_of
+from evictable.model.trace import write
+from evictable.specs import subjects
+from evictable.specs.errors import UsageError
+
+CONFORMS, BROKEN, UNUSABLE, INCONCLUSIVE, INTERRUPTED = 0, 1, 2, 3, 130
+
+
+@frozen
+class CheckOptions:
+    """What to check and how long. ``max_time`` is in seconds, for each cell; so is ``max_calls``."""
+
+    subjects: tuple[str, ...]
+    policies: tuple[str, ...]
+    disciplines: tuple[str, ...]
+    profile: str
+    engines: tuple[str, ...]
+    max_time: float | None
+    max_calls: int | None
+    seed: int
+    capacity: int | None
+    expectations: tuple[Expectation, ...]
+    json_path: Path | None
+    trace_dir: Path
+
+
+@define
+class Check:
+    """One run of the command. `cells` and `stale` hold what came of it, also after an interruption."""
+
+    options: CheckOptions
+    out: Console = field(factory=console)
+    err: Console = field(factory=lambda: console(stderr=True))
+    cells: list[Cell] = field(factory=list)
+    stale: list[Expectation] = field(factory=list)
+    unwritten: list[str] = field(factory=list)
+    interrupted: bool = False
+
+    def run(self) -> int:
+        """Search every cell, report, and return the exit code. Raises `UsageError` before anything was searched."""
+        names = [subjects.prepare(name, self._say) for name in dict.fromkeys(self.options.subjects)]
+        self.cells = [
+            Cell(name, policy, discipline, self.options.profile)
+            for name in names
+            for policy in self.options.policies
+            for discipline in self.options.disciplines
+        ]
+        try:
+            self._replay_expectations()
+            self._search()
+        except KeyboardInterrupt:
+            self.interrupted = True
+        self._write_traces()
+        self._report()
+        if self.options.json_path is not None:
+            self._try_writing(lambda path: write_json(path, self.record()), self.options.json_path)
+        return self.exit_code
+
+    @property
+    def exit_code(self) -> int:
+        if self.interrupted:
+            return INTERRUPTED
+        if any(cell.unexpected for cell in self.cells):
+            return BROKEN
+        if self.unwritten or any(cell.unusable for cell in self.cells):
+            return UNUSABLE
+        if self.stale or any(not cell.conforms and not cell.violations for cell in self.cells):
+            return INCONCLUSIVE
+        return CONFORMS
+
+    def record(self) -> dict[str, Any]:
+        return {
+            "evictable": importlib.metadata.version("evictable"),
+            "seed": self.options.seed,
+            "results": [cell.record() for cell in self.cells],
+        }
+
+    # --- the parts of a run ---
+
+    def _replay_expectations(self) -> None:
+        here = {(cell.subject, cell.policy, cell.discipline) for cell in self.cells}
+        known = [one for one in self.options.expectations if one.cell in here]
+        payloads = [
+            {
+                "job": "replay",
+                "subject": one.subject,
+                "profile": self.options.profile,
+                "trace": list(write(one.trace)),
+            }
+            for one in known
+        ]
+
+        def on_record(index: int, record: Mapping[str, Any]) -> None:
+            one = known[index]
+            if record["kind"] == "result" and one.law not in {broken["law"] for broken in record["broken"]}:
+                self.stale.append(one)
+            elif record["kind"] in ("error", "crash"):
+                raise UsageError(f"{one.path}: cannot be replayed on {one.subject}: {record['message']}")
+
+        run_jobs(payloads, on_record)
+
+    def _search(self) -> None:
+        options = self.options
+        payloads = [
+            {
+                "job": "check",
+                "subject": cell.subject,
+                "policy": cell.policy,
+                "discipline": cell.discipline,
+                "profile": options.profile,
+                "engines": list(options.engines),
+                "max_time": options.max_time,
+                "max_calls": options.max_calls,
+                "seed": options.seed,
+                "capacity": options.capacity,
+            }
+            for cell in self.cells
+        ]
+        expected = {(*one.cell, one.law): one.reason for one in options.expectations if one not in self.stale}
+        live = Live(console=self.err, refresh_per_second=4, transient=True) if self.err.is_terminal else None
+
+        def on_record(index: int, record: Mapping[str, Any]) -> None:
+            cell = self.cells[index]
+            violation = cell.take(record)
+            if violation is not None:
+                violation.reason = expected.get((cell.subject, cell.policy, cell.discipline, violation.law))
+            if live is None:
+                self._log(cell, record)
+
+        def show() -> None:
+            if live is not None:
+                live.update(_progress(self.cells))
+
+        if live is None:
+            run_jobs(payloads, on_record)
+        else:
+            with live:
+                run_jobs(payloads, on_record, idle=show)
+
+    def _log(self, cell: Cell, record: Mapping[str, Any]) -> None:
+        if record["kind"] == "start":
+            self._say(f"{cell.name}: searching")
+        elif record["kind"] == "finding":
+            self._say(f"{cell.name}: {record['law']} broken, shortest so far: {count_calls(len(record['trace']) - 1)}")
+        elif record["kind"] != "progress":
+            self._say(f"{cell.name}: {cell.problem or cell.verdict}, {cell.steps:,} calls in {cell.seconds:.1f} s")
+
+    def _write_traces(self) -> None:
+        for cell in self.cells:
+            for violation in cell.violations.values():
+                name = file_name(cell.subject, cell.policy, cell.discipline, violation.law) + ".jsonl"
+                path = self.options.trace_dir / name
+                if self._try_writing(lambda path, lines=violation.lines: write_text(path, lines), path):
+                    violation.path = path
+
+    def _try_writing(self, writer: Any, path: Path) -> bool:
+        """Nothing that was found may be lost for want of a file: say so and go on."""
+        try:
+            writer(path)
+        except UsageError as error:
+            self.unwritten.append(str(path))
+            self._say(f"evictable: {error}")
+            return False
+        return True
+
+    def _report(self) -> None:
+        for cell in self.cells:
+            for violation in sorted(cell.violations.values(), key=lambda one: one.calls):
+                show_violation(self.out, cell, violation)
+        self.out.print()
+        self.out.print(table_of([cell for cell in self.cells if cell.started] if self.interrupted else self.cells))
+        for cell in self.cells:
+            if cell.ended and cell.not_exercised:
+                self.out.print(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}", markup=False)
+        for one in self.stale:
+            self.out.print(
+                f"stale: {one.path} no longer breaks {one.law} on {one.subject}; take the entry out of the list",
+                markup=False,
+            )
+        if self.interrupted:
+            self.out.print("interrupted: this is what was found so far")
+
+    def _say(self, line: str) -> None:
+        self.err.print(line, markup=False)
+
+
+def _progress(cells: Sequence[Cell]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("", "calls", "calls/s", "laws broken"):
+        table.add_column(heading, justify="left" if not heading else "right")
+    for cell in cells:
+        if cell.started and not cell.ended and cell.problem is None:
+            rate = f"{cell.steps / cell.seconds:,.0f}" if cell.seconds else ""
+            table.add_row(cell.name, f"{cell.steps:,}", rate, str(len(cell.violations)))
+    left = sum(1 for cell in cells if not cell.started)
+    done = sum(1 for cell in cells if cell.ended or cell.problem is not None)
+    table.add_row(f"{done} done, {left} to go, {time.strftime('%H:%M:%S')}", "", "", "")
+    return table

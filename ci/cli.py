@@ -1,0 +1,190 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import click
+
+from evictable.specs.errors import UsageError
+
+_EXIT_CODES = """
+Exit codes: 0 conforms; 1 a law is broken; 2 wrong usage, or the subject cannot be loaded; 3 inconclusive, or a
+stale list of expected failures; 130 interrupted.
+"""
+
+
+@click.group(epilog=_EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(package_name="evictable", prog_name="evictable")
+def cli() -> None:
+    """Is a block evictable exactly when nobody uses it? Judge a KV-cache offload manager against a reference model."""
+
+
+_PROFILE = click.option(
+    "--profile", default="auto", show_default=True, help="Rules of eviction to judge by: auto, or a profile's name."
+)
+_SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", nargs=-1)
+@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="lru", show_default=True)
+@click.option(
+    "--discipline",
+    type=click.Choice(["contract", "careless", "all"]),
+    default="contract",
+    show_default=True,
+    help="What the caller promises.",
+)
+@_PROFILE
+@click.option(
+    "--engine",
+    type=click.Choice(["random", "hypothesis", "all"]),
+    default="all",
+    show_default=True,
+    help="A random walk, a Hypothesis machine, or both.",
+)
+@click.option(
+    "--max-time",
+    type=click.FloatRange(min=0, min_open=True),
+    metavar="SECONDS",
+    help="For each subject, policy and discipline. Default: 20, if there is no --max-calls.",
+)
+@click.option(
+    "--max-calls", type=click.IntRange(min=1), metavar="N", help="Likewise; the same seed then gives the same result."
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--capacity", type=click.IntRange(min=1), metavar="SLOTS", help="Fix it. Default: varied, 1 to 4.")
+@click.option(
+    "--expect",
+    "expect_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Known failures (TOML): each is replayed first, and fails the check only when it is stale.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+@click.option(
+    "--trace-dir",
+    type=click.Path(path_type=Path),
+    default=Path("traces"),
+    show_default=True,
+    metavar="DIR",
+    help="Where counterexamples go.",
+)
+def check(
+    subject: tuple[str, ...],
+    policy: str,
+    discipline: str,
+    profile: str,
+    engine: str,
+    max_time: float | None,
+    max_calls: int | None,
+    seed: int,
+    capacity: int | None,
+    expect_path: Path | None,
+    json_path: Path | None,
+    trace_dir: Path,
+) -> int:
+    """Search SUBJECT... for broken laws and show the shortest calls that break each.
+
+    SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
+    fetched once), vllm:PATH (a source checkout) or package.module:factory.
+    """
+    from evictable.ci.check import Check, CheckOptions
+    from evictable.ci.expectations import read_expectations
+    from evictable.specs.callers.disciplines import DISCIPLINES
+    from evictable.specs.search import ENGINES
+    from evictable.specs.subjects.vllm import POLICIES
+
+    _known_profile(profile)
+    return Check(
+        CheckOptions(
+            subjects=subject or ("impl",),
+            policies=POLICIES if policy == "all" else (policy,),
+            disciplines=DISCIPLINES if discipline == "all" else (discipline,),
+            profile=profile,
+            engines=ENGINES if engine == "all" else (engine,),
+            max_time=20.0 if max_time is None and max_calls is None else max_time,
+            max_calls=max_calls,
+            seed=seed,
+            capacity=capacity,
+            expectations=() if expect_path is None else read_expectations(expect_path),
+            json_path=json_path,
+            trace_dir=trace_dir,
+        )
+    ).run()
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--subject", help=f"Drive {_SUBJECT_HELP} with the calls. Default: judge the recorded answers.")
+@_PROFILE
+def replay(trace: Path, subject: str | None, profile: str) -> int:
+    """Judge the calls of TRACE again, as recorded or on another subject, up to the first broken law.
+
+    Without --subject the recorded answers are judged under the recorded profile; with it, the recorded answers
+    are ignored and the subject's own profile is taken.
+    """
+    from evictable.ci.replay import run_replay
+
+    _known_profile(profile)
+    return run_replay(trace, subject, profile)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("file", type=click.Path(path_type=Path))
+@click.option("--subject", default="impl", show_default=True, help=_SUBJECT_HELP)
+@click.option("--capacity", type=click.IntRange(min=1), required=True, metavar="SLOTS")
+@click.option("--policy", type=click.Choice(["lru", "arc"]), default="lru", show_default=True)
+@_PROFILE
+@click.option(
+    "--delay",
+    type=click.IntRange(min=0),
+    default=8,
+    show_default=True,
+    metavar="REQUESTS",
+    help="Requests that begin between a preparation and its completion.",
+)
+@click.option("--bare", is_flag=True, help="Do not judge: for comparison of speed.")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def workload(
+    file: Path, subject: str, capacity: int, policy: str, profile: str, delay: int, bare: bool, json_path: Path | None
+) -> int:
+    """Drive a subject with a request trace (Mooncake format), every call judged."""
+    from evictable.ci.workload import run_workload
+
+    _known_profile(profile)
+    return run_workload(file, subject, capacity, policy, profile, delay, judged=not bare, json_path=json_path)
+
+
+def _known_profile(profile: str) -> None:
+    from evictable.model.profiles import PROFILES
+
+    if profile != "auto" and profile not in PROFILES:
+        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line and exit. Bad input is one line on standard error and exit code 2."""
+    try:
+        code = cli.main(args=arguments, prog_name="evictable", standalone_mode=False)
+    except UsageError as error:
+        click.echo(f"evictable: {error}", err=True)
+        code = 2
+    except click.ClickException as error:
+        click.echo(f"evictable: {error.format_message()} (try --help)", err=True)
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        click.echo("evictable: interrupted", err=True)
+        code = 130
+    except BrokenPipeError:
+        # Whoever read our output has gone; so must the interpreter's own last flush.
+        sys.stdout = None
+        code = 1
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+if __name__ == "__main__":
+    main()

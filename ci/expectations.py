@@ -1,0 +1,87 @@
+"""Known failures: a list of what is expected to break, each with a reason and a trace that shows it."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+from typing import Any
+
+from attrs import frozen
+
+from evictable.model.laws import LAW_BY_ID
+from evictable.model.trace import Trace, TraceError, read
+from evictable.specs.errors import UsageError
+
+_FIELDS = {"subject", "policy", "discipline", "law", "reason", "trace"}
+_FORMAT = "[[expect]] tables with subject, policy, discipline, law, reason and trace (a path, from the file's folder)"
+
+
+@frozen
+class Expectation:
+    """A law that a subject is known to break under a policy and a discipline."""
+
+    subject: str
+    policy: str
+    discipline: str
+    law: str
+    reason: str
+    path: Path
+    trace: Trace
+
+    @property
+    def cell(self) -> tuple[str, str, str]:
+        return self.subject, self.policy, self.discipline
+
+
+def read_expectations(path: Path) -> tuple[Expectation, ...]:
+    """The list in a TOML file. Raises `UsageError` for anything that is not as it should be."""
+    try:
+        with path.open("rb") as file:
+            content = tomllib.load(file)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be read ({error.strerror}); --expect takes a TOML file with {_FORMAT}"
+        ) from error
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: not TOML ({error}); write {_FORMAT}") from error
+    entries = content.get("expect", [])
+    if set(content) - {"expect"} or not isinstance(entries, list):
+        raise UsageError(f"{path}: write {_FORMAT}")
+    return tuple(_read_one(path, number, entry) for number, entry in enumerate(entries, 1))
+
+
+def _read_one(path: Path, number: int, entry: Any) -> Expectation:
+    where = f"{path}: entry {number}"
+    if (
+        not isinstance(entry, dict)
+        or set(entry) != _FIELDS
+        or not all(isinstance(value, str) for value in entry.values())
+    ):
+        raise UsageError(f"{where}: write {_FORMAT}")
+    if entry["law"] not in LAW_BY_ID:
+        raise UsageError(f"{where}: unknown law {entry['law']!r}; known: {', '.join(LAW_BY_ID)}")
+    if not entry["reason"].strip():
+        raise UsageError(f"{where}: give a reason why this failure is accepted")
+    trace_path = path.parent / entry["trace"]
+    return Expectation(
+        entry["subject"],
+        entry["policy"],
+        entry["discipline"],
+        entry["law"],
+        entry["reason"],
+        trace_path,
+        read_trace(trace_path),
+    )
+
+
+def read_trace(path: Path) -> Trace:
+    """The trace in a file. Raises `UsageError` naming file and line."""
+    try:
+        with path.open(encoding="utf-8") as lines:
+            return read(lines)
+    except TraceError as error:
+        raise UsageError(f"{path}: {error}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"{path}: not a text file; a trace is JSON lines in UTF-8") from error
+    except OSError as error:
+        raise UsageError(f"{path}: cannot be read ({error.strerror}); give a trace file") from error

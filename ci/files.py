@@ -1,0 +1,43 @@
+"""Writing results: whole or not at all, and a full disk is one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from evictable.specs.errors import UsageError
+
+
+def write_text(path: Path, lines: Iterable[str]) -> None:
+    """Put a file in place by a rename, so that a killed run leaves the old one. Raises `UsageError`."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        try:
+            with os.fdopen(handle, "w", encoding="utf-8") as file:
+                for line in lines:
+                    file.write(line + "\n")
+            Path(name).chmod(0o644)
+            Path(name).replace(path)
+        except BaseException:
+            Path(name).unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be written ({error.strerror}); name a folder with space to write in"
+        ) from error
+
+
+def write_json(path: Path, value: Any) -> None:
+    """Raises `UsageError`."""
+    write_text(path, [json.dumps(value, indent=1)])
+
+
+def file_name(*parts: str) -> str:
+    """A name for a file from parts that may hold any character."""
+    return "-".join(re.sub(r"[^A-Za-z0-9._]+", "-", part).strip("-") for part in parts)

@@ -1,0 +1,66 @@
+"""`evictable replay`: the calls of a trace, judged again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from attrs import evolve
+
+from evictable.ci.expectations import read_trace
+from evictable.ci.jobs import run_jobs
+from evictable.ci.report import console, show_broken, show_trace
+from evictable.model.profiles import DEFAULT_ORDER, PROFILES
+from evictable.model.trace import Trace, read, write
+from evictable.specs import subjects
+from evictable.specs.counterexamples import judge_recorded
+from evictable.specs.errors import UsageError
+from evictable.specs.worker import broken_record
+
+
+def run_replay(path: Path, subject: str | None, profile: str) -> int:
+    """Print the calls and what they break; 1 if they break a law, else 0. Raises `UsageError`."""
+    trace = read_trace(path)
+    if not trace.entries:
+        raise UsageError(f"{path}: holds no call; a trace has a head line and one line for each call")
+    out = console()
+    if subject is None:
+        broken, trace = _as_recorded(path, trace, profile)
+    else:
+        broken, trace = _on(subject, trace, profile)
+    show_trace(out, trace)
+    show_broken(out, broken)
+    if not broken:
+        out.print(f"{len(trace.entries)} calls conform", markup=False)
+    return 1 if broken else 0
+
+
+def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
+    wanted = trace.head.profile if profile == "auto" else profile
+    if wanted == "auto":
+        wanted = DEFAULT_ORDER if trace.head.policy == "lru" else "any"
+    if wanted not in PROFILES:
+        raise UsageError(f"{path}: unknown profile {wanted!r}; name one with --profile: {', '.join(PROFILES)}")
+    try:
+        broken = judge_recorded(trace, wanted)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
+    return [broken_record(one) for one in broken], evolve(trace, head=evolve(trace.head, profile=wanted))
+
+
+def _on(subject: str, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
+    name = subjects.prepare(subject, lambda line: console(stderr=True).print(line, markup=False))
+    payload = {"job": "replay", "subject": name, "profile": profile, "trace": list(write(trace))}
+    results: list[Mapping[str, Any]] = []
+
+    def on_record(index: int, record: Mapping[str, Any]) -> None:
+        if record["kind"] in ("error", "crash"):
+            raise UsageError(record["message"])
+        if record["kind"] == "result":
+            results.append(record)
+
+    run_jobs([payload], on_record)
+    (result,) = results
+    played = read(result["trace"])
+    return list(result["broken"]), evolve(played, head=evolve(played.head, subject=name, profile=result["profile"]))

@@ -1,0 +1,189 @@
+"""The vocabulary that an offloading manager shares with its scheduler and its workers.
+
+Names and shapes are those of vLLM 0.24, `LookupResult` that of 0.25 and `OffloadingEvent.locality` that of
+0.26, so that code written against those releases finds what it expects.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from array import array
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from enum import Enum, auto
+from typing import Any, NewType
+
+# A block's content hash followed by its group index: plain bytes rather than a tuple, because the garbage
+# collector does not track bytes and a cache holds many keys.
+OffloadKey = NewType("OffloadKey", bytes)
+
+_GROUP_BYTES = 4
+
+
+def make_offload_key(block_hash: bytes, group_idx: int) -> OffloadKey:
+    """The key of a block: `block_hash`, then `group_idx` in 4 bytes, big-endian.
+
+    Raises OverflowError when `group_idx` is negative or needs more than 4 bytes.
+    """
+    return OffloadKey(block_hash + group_idx.to_bytes(_GROUP_BYTES, "big"))
+
+
+def get_offload_block_hash(key: OffloadKey) -> bytes:
+    """The content hash inside a key."""
+    return key[:-_GROUP_BYTES]
+
+
+def get_offload_group_idx(key: OffloadKey) -> int:
+    """The KV cache group index inside a key."""
+    return int.from_bytes(key[-_GROUP_BYTES:], "big")
+
+
+@dataclass
+class ReqContext:
+    """Who calls: `req_id` is what ties a completion to the call that prepared it."""
+
+    req_id: str
+    kv_transfer_params: dict[str, Any] | None = None
+
+
+class LookupResult(Enum):
+    """What `lookup` knows of a key."""
+
+    MISS = auto()
+    HIT = auto()
+    HIT_PENDING = auto()  # its store is in flight
+    RETRY = auto()  # a slower tier has not answered yet
+
+
+class OffloadPolicy(Enum):
+    """Which blocks of a request are offered for storing."""
+
+    BLOCK_LEVEL = "block_level"  # only those that nobody offloaded before
+    REQUEST_LEVEL = "request_level"  # all of them, for tiers that keep whole requests
+
+
+@dataclass
+class RequestOffloadingContext:
+    """A manager's answer to a new request."""
+
+    policy: OffloadPolicy = OffloadPolicy.BLOCK_LEVEL
+
+
+class LoadStoreSpec(ABC):
+    """Where a worker finds the blocks of one transfer."""
+
+    @staticmethod
+    @abstractmethod
+    def medium() -> str:
+        """The kind of memory that the transfer reads or writes."""
+
+
+@dataclass(init=False)
+class CPULoadStoreSpec(LoadStoreSpec):
+    """CPU slots of one transfer, one for each key and in the order of the keys.
+
+    `block_ids` holds 64-bit integers behind the buffer protocol: `numpy.asarray(spec.block_ids)` copies
+    nothing and has the dtype int64 that vLLM's own specification has.
+    """
+
+    block_ids: array[int]
+
+    def __init__(self, block_ids: Iterable[int]) -> None:
+        self.block_ids = array("q", block_ids)
+
+    @staticmethod
+    def medium() -> str:
+        return "CPU"
+
+
+@dataclass
+class PrepareStoreOutput:
+    """What to store and where, and what had to go for it.
+
+    `store_spec` has one block for each of `keys_to_store`, in the same order; `evicted_keys` are in the order
+    of their eviction.
+    """
+
+    keys_to_store: list[OffloadKey]
+    store_spec: LoadStoreSpec
+    evicted_keys: list[OffloadKey]
+
+
+@dataclass
+class OffloadingEvent:
+    """Keys that became readable in `medium`, or that left it (`removed`)."""
+
+    keys: list[OffloadKey]
+    medium: str
+    removed: bool
+    locality: str | None = None
+
+
+@dataclass(frozen=True)
+class OffloadingStats:
+    """Figures by metric name; gauges are fractions in 0 .. 1."""
+
+    data: dict[str, float] = field(default_factory=dict)
+
+
+class OffloadingManager(ABC):
+    """The scheduler's view of an offload cache: what is stored where, and what may be given up.
+
+    Methods that take `keys` take a collection of any length, also an empty one.
+    """
+
+    @abstractmethod
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        """Announce a request, before any other call for it."""
+
+    def on_request_finished(self, req_context: ReqContext) -> None:
+        """Say that the request prepares nothing further; completions of what is in flight may follow."""
+        return
+
+    @abstractmethod
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        """Whether the key can be loaded now. A HIT is no pin: another call may evict the key."""
+
+    @abstractmethod
+    def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> LoadStoreSpec:
+        """Pin the keys' blocks until `complete_load`, and say where they are."""
+
+    def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Note that the keys were used, the first of them as the most recent."""
+        return
+
+    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Give back pins that `prepare_load` took for this request."""
+        return
+
+    @abstractmethod
+    def prepare_store(self, keys: Collection[OffloadKey], req_context: ReqContext) -> PrepareStoreOutput | None:
+        """Reserve blocks for those of the keys that are not in the cache; None when there is no room for all."""
+
+    def complete_store(self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True) -> None:
+        """End stores that `prepare_store` began for this request: readable from now on, or given up."""
+        return
+
+    def take_events(self) -> Iterable[OffloadingEvent]:
+        """Deliver what was stored and removed since the last drain."""
+        return ()
+
+    def on_schedule_end(self) -> None:
+        """Called at the end of each scheduler step."""
+        return
+
+    def has_pending_work(self) -> bool:
+        """Whether the engine must keep stepping although no request is scheduled."""
+        return False
+
+    def reset_cache(self) -> None:
+        """Forget everything."""
+        return
+
+    def get_stats(self) -> OffloadingStats | None:
+        """Current figures, or None where there are none."""
+        return None
+
+    def shutdown(self) -> None:
+        """Release what the manager holds outside the process' memory."""
+        return

@@ -1,0 +1,408 @@
+"""The offload manager over a fixed pool of CPU slots.
+
+It stands where vLLM 0.24's `CPUOffloadingManager` stands (PR #46216: evicting looks at evictable blocks only) and
+keeps the laws that the published one breaks under careless callers and failing collaborators. Every call checks
+the whole batch first. Then it takes the steps that may still fail, those of the policy, the slot allocation and
+the event queue, and takes them back if one does. What cannot fail comes last.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Collection, Iterable, Iterator
+from typing import cast
+
+from evictable.impl.base import (
+    CPULoadStoreSpec,
+    LoadStoreSpec,
+    LookupResult,
+    OffloadingEvent,
+    OffloadingManager,
+    OffloadingStats,
+    OffloadKey,
+    PrepareStoreOutput,
+    ReqContext,
+    RequestOffloadingContext,
+)
+from evictable.impl.blocks import BlockStatus
+from evictable.impl.errors import KeyNotResident, NotPinned, NotReady, PolicyError, StaleCompletion
+from evictable.impl.policies.base import CachePolicy, RestorableOrder
+from evictable.impl.policies.factory import make_cache_policy
+
+CPU_CACHE_USAGE_PERC = "vllm:kv_offload_cpu_cache_usage_perc"
+
+
+class CPUOffloadingManager(OffloadingManager):
+    """Reference counts, slots, counters and events; the order is the policy's.
+
+    For one thread at a time. `num_blocks` is the number of slots, numbered from 0. `cache_policy` is a name
+    ("lru") or a policy class, see `make_cache_policy`. With `enable_events` false, `events` is None and nothing
+    is recorded. `store_threshold` up to 1 means that every offered key is stored, as in vLLM; `max_tracker_size`
+    belongs to higher thresholds.
+
+    A transfer is identified by (`req_context.req_id`, key). Every method either does what it says or raises and
+    changes nothing; errors of collaborators (policy, event queue) pass through unchanged.
+
+    Raises ValueError for a negative `num_blocks`, an unknown policy name, and a `store_threshold` of 2 or more.
+    """
+
+    def __init__(
+        self,
+        num_blocks: int,
+        cache_policy: str | Callable[..., CachePolicy] = "lru",
+        enable_events: bool = False,
+        store_threshold: int = 1,
+        max_tracker_size: int = 64_000,
+    ) -> None:
+        if num_blocks < 0:
+            raise ValueError(f"num_blocks is {num_blocks}; give the number of slots, 0 or more")
+        if store_threshold >= 2:
+            raise ValueError(
+                f"store_threshold={store_threshold} is not supported; use 1, which stores every offered key"
+            )
+        self.medium = CPULoadStoreSpec.medium()
+        self.store_threshold = store_threshold
+        self.max_tracker_size = max_tracker_size
+        self.events: deque[OffloadingEvent] | None = deque() if enable_events else None
+        self._policy = make_cache_policy(cache_policy, num_blocks)
+        self._order = cast(RestorableOrder, self._policy) if hasattr(self._policy, "checkpoint") else None
+
+        self._num_blocks = num_blocks
+        # Slots from this number on have never been used; those below are either resident or in the free list.
+        self._num_allocated_blocks = 0
+        self._free_list: list[int] = []
+
+        self._num_evictable_cache_blocks = 0  # blocks with ref_cnt 0
+        self._num_write_pending_blocks = 0  # blocks with ref_cnt -1
+
+        # Loads in flight: request id -> key -> how often. A block has one writer, kept in its record, but many
+        # readers. Entries go when their count does, so the size is bounded by the loads in flight.
+        self._loads: dict[str, dict[OffloadKey, int]] = {}
+
+    # Requests
+
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        return RequestOffloadingContext()
+
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        """HIT, HIT_PENDING while the key's store is in flight, or MISS."""
+        block = self._policy.get(key)
+        if block is None:
+            return LookupResult.MISS
+        return LookupResult.HIT if block.ref_cnt >= 0 else LookupResult.HIT_PENDING
+
+    def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        self._policy.touch(keys)
+
+    # Loads
+
+    def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> LoadStoreSpec:
+        """Pin each key once for each time it is named; the answer has one block id for each occurrence.
+
+        Raises KeyNotResident or NotReady for the first key that cannot be read; then nothing is pinned.
+        """
+        req_id = req_context.req_id
+        get = self._policy.get
+        blocks: list[BlockStatus] = []
+        idle: dict[OffloadKey, None] = {}  # a set in the order of the keys
+        for key in keys:
+            block = get(key)
+            if block is None:
+                raise KeyNotResident("prepare_load", key, req_id)
+            if block.ref_cnt < 0:
+                raise NotReady("prepare_load", key, req_id)
+            if block.ref_cnt == 0:
+                idle[key] = None
+            blocks.append(block)
+        spec = self._get_load_store_spec(blocks)
+
+        self._mark_non_evictable(idle)
+
+        self._num_evictable_cache_blocks -= len(idle)
+        for block in blocks:
+            block.ref_cnt += 1
+        if blocks:
+            loads = self._loads.setdefault(req_id, {})
+            for key in keys:
+                loads[key] = loads.get(key, 0) + 1
+        return spec
+
+    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+        """Unpin each key once for each time it is named; keys whose last pin goes become evictable.
+
+        Raises KeyNotResident for a key that is gone, StaleCompletion for one that the request has no load of in
+        flight, NotPinned for one that is named more often than it has; then nothing is unpinned.
+        """
+        req_id = req_context.req_id
+        loads = self._loads.get(req_id, {})
+        counts = _count_by_last_occurrence(keys)
+        get = self._policy.get
+        blocks: list[BlockStatus] = []
+        idle: list[OffloadKey] = []
+        for key, count in counts.items():
+            block = get(key)
+            if block is None:
+                raise KeyNotResident("complete_load", key, req_id)
+            in_flight = loads.get(key, 0)
+            if count > in_flight:
+                error = NotPinned if in_flight else StaleCompletion
+                raise error("complete_load", key, req_id)
+            if count == block.ref_cnt:
+                idle.append(key)
+            blocks.append(block)
+
+        for block, count in zip(blocks, counts.values(), strict=True):
+            block.ref_cnt -= count
+        try:
+            self._mark_evictable(idle)
+        except BaseException:
+            for block, count in zip(blocks, counts.values(), strict=True):
+                block.ref_cnt += count
+            raise
+
+        self._num_evictable_cache_blocks += len(idle)
+        for key, count in counts.items():
+            if loads[key] == count:
+                del loads[key]
+            else:
+                loads[key] -= count
+        if counts and not loads:
+            del self._loads[req_id]
+
+    # Stores
+
+    def prepare_store(self, keys: Collection[OffloadKey], req_context: ReqContext) -> PrepareStoreOutput | None:
+        """Reserve a block for each key of the offer that is not in the cache, evicting idle blocks if need be.
+
+        All or nothing: None, and no change, when the new keys outnumber the free slots plus the evictable keys
+        outside the offer (or when the policy finds too few). Keys of the offer that are in the cache, ready or
+        pending, are neither stored again nor evicted; a key named twice counts once. Raises PolicyError when
+        the policy gives up other blocks than it may.
+        """
+        req_id = req_context.req_id
+        policy = self._policy
+        get = policy.get
+        new: list[OffloadKey] = []
+        resident: list[OffloadKey] = []
+        num_idle = 0
+        for key in dict.fromkeys(keys):
+            block = get(key)
+            if block is None:
+                new.append(key)
+            else:
+                resident.append(key)
+                if block.ref_cnt == 0:
+                    num_idle += 1
+        if not new:
+            return PrepareStoreOutput([], self._get_load_store_spec([]), [])
+
+        num_to_evict = len(new) - self._get_num_free_blocks()
+        # Known without a walk: the idle keys of the offer are protected, all other idle keys are candidates.
+        if num_to_evict > self._num_evictable_cache_blocks - num_idle:
+            return None
+
+        num_allocated = self._num_allocated_blocks
+        num_free = len(self._free_list)
+        victims: dict[OffloadKey, BlockStatus] = {}
+        blocks: list[BlockStatus] = []
+        token = self._checkpoint()
+        try:
+            if num_to_evict > 0:
+                protected = set(resident)  # the new keys are not in the policy yet, so it cannot evict them
+                evicted = policy.evict(num_to_evict, protected)
+                if evicted is None:
+                    return None
+                victims = dict(evicted)
+                _check_victims(victims, num_to_evict, protected, req_id)
+                self._free_blocks(victims.values())
+            blocks = self._allocate_blocks(new)
+            spec = self._get_load_store_spec(blocks)
+            for key, block in zip(new, blocks, strict=True):
+                block.writer = req_id
+                policy.insert(key, block)
+            self._announce(victims, removed=True)
+        except BaseException:
+            for key in new:
+                if get(key) is not None:
+                    policy.remove(key)
+            for key, block in victims.items():
+                if get(key) is None:
+                    policy.insert(key, block)
+            # Fresh slots were handed out first, reused ones from the end of the free list.
+            reused = blocks[self._num_allocated_blocks - num_allocated :]
+            self._free_blocks(reversed(reused))
+            del self._free_list[num_free:]
+            self._num_allocated_blocks = num_allocated
+            self._restore_order(token)
+            raise
+
+        self._num_evictable_cache_blocks -= len(victims)
+        self._num_write_pending_blocks += len(new)
+        return PrepareStoreOutput(new, spec, list(victims))
+
+    def complete_store(self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True) -> None:
+        """End stores of this request: the keys become ready and evictable, or with `success` false leave the cache.
+
+        Raises KeyNotResident for a key that is gone, StaleCompletion for one that this request is not storing or
+        that is named twice; then no store is ended.
+        """
+        req_id = req_context.req_id
+        get = self._policy.get
+        pending: dict[OffloadKey, BlockStatus] = {}
+        for key in keys:
+            block = get(key)
+            if block is None:
+                raise KeyNotResident("complete_store", key, req_id)
+            if block.ref_cnt >= 0 or block.writer != req_id or key in pending:
+                raise StaleCompletion("complete_store", key, req_id)
+            pending[key] = block
+
+        if not pending:
+            return
+        if success:
+            self._commit_store(pending)
+        else:
+            self._abort_store(pending)
+        self._num_write_pending_blocks -= len(pending)
+
+    def _commit_store(self, pending: dict[OffloadKey, BlockStatus]) -> None:
+        self._announce(pending, removed=False)
+        for block in pending.values():
+            block.ref_cnt = 0
+        try:
+            self._mark_evictable(pending)
+        except BaseException:
+            for block in pending.values():
+                block.ref_cnt = -1
+            if self.events is not None:
+                self.events.pop()
+            raise
+        self._num_evictable_cache_blocks += len(pending)
+
+    def _abort_store(self, pending: dict[OffloadKey, BlockStatus]) -> None:
+        policy = self._policy
+        token = self._checkpoint()
+        try:
+            for key in pending:
+                policy.remove(key)
+        except BaseException:
+            for key, block in pending.items():
+                if policy.get(key) is None:
+                    policy.insert(key, block)
+            self._restore_order(token)
+            raise
+        self._free_blocks(pending.values())
+
+    # The whole cache
+
+    def reset_cache(self) -> None:
+        """Forget every block, transfer and undrained event. Completions of older transfers are then stale."""
+        self._policy.clear()
+        self._num_evictable_cache_blocks = 0
+        self._num_write_pending_blocks = 0
+        self._num_allocated_blocks = 0
+        self._free_list.clear()
+        self._loads.clear()
+        if self.events is not None:
+            self.events.clear()
+
+    def take_events(self) -> Iterator[OffloadingEvent]:
+        """Deliver the recorded events, oldest first, each exactly once.
+
+        An event leaves the queue as it is delivered: what a consumer that stops early has not seen stays for the
+        next drain. (vLLM 0.24 clears its queue after the last event, and so repeats those already seen.)
+        """
+        while self.events:
+            yield self.events.popleft()
+
+    def get_stats(self) -> OffloadingStats:
+        """The share of all slots whose blocks are pinned or being stored, under vLLM 0.24's metric name."""
+        num_in_use = self._num_allocated_blocks - len(self._free_list) - self._num_evictable_cache_blocks
+        usage = num_in_use / self._num_blocks if self._num_blocks else 0.0
+        return OffloadingStats({CPU_CACHE_USAGE_PERC: usage})
+
+    # Slots
+
+    def _get_num_free_blocks(self) -> int:
+        return len(self._free_list) + self._num_blocks - self._num_allocated_blocks
+
+    def _allocate_blocks(self, keys: Collection[OffloadKey]) -> list[BlockStatus]:
+        """A new record for each key, on fresh slots while there are any. The caller has checked that they suffice."""
+        first = self._num_allocated_blocks
+        end = min(first + len(keys), self._num_blocks)
+        blocks = [BlockStatus(block_id) for block_id in range(first, end)]
+        pop = self._free_list.pop
+        blocks += [BlockStatus(pop()) for _ in range(len(keys) - len(blocks))]
+        self._num_allocated_blocks = end
+        return blocks
+
+    def _free_blocks(self, blocks: Iterable[BlockStatus]) -> None:
+        self._free_list.extend([block.block_id for block in blocks])
+
+    def _get_load_store_spec(self, blocks: Iterable[BlockStatus]) -> CPULoadStoreSpec:
+        return CPULoadStoreSpec([block.block_id for block in blocks])
+
+    # Steps that may fail, each of which happens as a whole or not at all
+
+    def _announce(self, keys: Collection[OffloadKey], removed: bool) -> None:
+        if keys and self.events is not None:
+            # A list of its own: the caller may change the one in the answer before the event is drained.
+            self.events.append(OffloadingEvent(list(keys), self.medium, removed))
+
+    def _mark_evictable(self, keys: Collection[OffloadKey]) -> None:
+        self._mark(keys, self._policy.mark_evictable, self._policy.mark_non_evictable)
+
+    def _mark_non_evictable(self, keys: Collection[OffloadKey]) -> None:
+        self._mark(keys, self._policy.mark_non_evictable, self._policy.mark_evictable)
+
+    def _mark(
+        self, keys: Collection[OffloadKey], mark: Callable[[OffloadKey], None], unmark: Callable[[OffloadKey], None]
+    ) -> None:
+        if not keys:
+            return
+        token = self._checkpoint()
+        marked: list[OffloadKey] = []
+        try:
+            for key in keys:
+                mark(key)
+                marked.append(key)
+        except BaseException:
+            for key in reversed(marked):
+                unmark(key)
+            self._restore_order(token)
+            raise
+
+    def _checkpoint(self) -> object:
+        return None if self._order is None else self._order.checkpoint()
+
+    def _restore_order(self, token: object) -> None:
+        if self._order is not None:
+            self._order.restore(token)
+
+
+def _count_by_last_occurrence(keys: Collection[OffloadKey]) -> dict[OffloadKey, int]:
+    """How often each key is named, in the order of the last time that it is named.
+
+    That is the order in which the keys of a load completion become idle: a key's last pin goes with its last
+    occurrence.
+    """
+    counts = dict.fromkeys(keys, 1)
+    if len(counts) < len(keys):
+        counts.clear()
+        for key in keys:
+            counts[key] = counts.pop(key, 0) + 1
+    return counts
+
+
+def _check_victims(
+    victims: dict[OffloadKey, BlockStatus], asked: int, protected: set[OffloadKey], request: str
+) -> None:
+    if len(victims) != asked:
+        raise PolicyError(
+            "prepare_store", None, request, f"the policy evicted {len(victims)} blocks instead of {asked}"
+        )
+    for key, block in victims.items():
+        if block.ref_cnt != 0 or key in protected:
+            raise PolicyError(
+                "prepare_store", key, request, "was evicted by the policy although it is in use or protected"
+            )

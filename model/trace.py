@@ -1,0 +1,368 @@
+"""The trace format, version 1: a head line, then one JSON object a call.
+
+Counterexamples, recordings and cases all use it; it depends on nothing but JSON, so that another language
+can read and replay it. Unknown fields are ignored, unknown versions refused.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from attrs import frozen
+
+from evictable.model import calls
+from evictable.model.calls import Call, CallName, Drained, Event, Gauges, Key, Loaded, Outcome, Raised, Stored
+from evictable.model.snapshot import Snapshot
+
+VERSION = 1
+
+
+class TraceError(ValueError):
+    """A trace that does not follow the format; the message starts with the line number."""
+
+    def __init__(self, line: int, problem: str) -> None:
+        super().__init__(f"line {line}: {problem}")
+        self.line = line
+
+
+@frozen
+class Head:
+    """The first line: who was called, and how it was built."""
+
+    capacity: int
+    subject: str = "impl"
+    policy: str = "lru"
+    profile: str = "auto"
+    events: bool = True
+    store_threshold: int = 1
+    max_tracker_size: int | None = None
+    discipline: str | None = None
+    law: str | None = None
+    """The law that the last call breaks, in a counterexample."""
+
+
+NOT_RECORDED = Raised("<not recorded>")
+
+
+@frozen
+class Entry:
+    """A call, what it came to if that was recorded, and the state after it if that was."""
+
+    call: Call
+    outcome: Outcome = NOT_RECORDED
+    state: Snapshot | None = None
+    line: int = 0
+
+
+@frozen
+class Trace:
+    head: Head
+    entries: tuple[Entry, ...]
+
+    @property
+    def calls(self) -> tuple[Call, ...]:
+        return tuple(entry.call for entry in self.entries)
+
+
+# --- reading --------------------------------------------------------------------------------------
+
+
+def read(lines: Iterable[str]) -> Trace:
+    """The trace in ``lines``; blank lines are skipped. Raises `TraceError` with the number of the first bad line."""
+    head: Head | None = None
+    entries = []
+    number = 0
+    for number, text in enumerate(lines, 1):
+        if not text.strip():
+            continue
+        record = _object(number, text)
+        if head is None:
+            head = read_head(number, record)
+        else:
+            entries.append(read_entry(number, record))
+    if head is None:
+        raise TraceError(
+            max(number, 1), 'the trace is empty; its first line is {"evictable_trace": 1, "capacity": ...}'
+        )
+    return Trace(head, tuple(entries))
+
+
+def _object(number: int, text: str) -> Mapping[str, Any]:
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise TraceError(number, f"not a JSON object ({error})") from None
+    if not isinstance(record, dict):
+        raise TraceError(number, "not a JSON object")
+    return record
+
+
+def read_head(number: int, record: Mapping[str, Any]) -> Head:
+    """The head in ``record``. Raises `TraceError`."""
+    version = record.get("evictable_trace")
+    if version is None:
+        raise TraceError(number, 'the first line has no "evictable_trace" version: this is not a trace')
+    if version != VERSION or isinstance(version, bool):
+        raise TraceError(number, f"trace version {version!r}; this release reads version {VERSION}: upgrade evictable")
+    threshold = _typed(number, record, "store_threshold", int, 1)
+    if threshold < 1:
+        raise TraceError(number, f'"store_threshold" is {threshold}; it is at least 1')
+    capacity = _typed(number, record, "capacity", int)
+    if capacity < 1:
+        raise TraceError(number, f'"capacity" is {capacity}; a cache has at least 1 slot')
+    return Head(
+        capacity=capacity,
+        subject=_typed(number, record, "subject", str, "impl"),
+        policy=_typed(number, record, "policy", str, "lru"),
+        profile=_typed(number, record, "profile", str, "auto"),
+        events=_typed(number, record, "events", bool, True),
+        store_threshold=threshold,
+        max_tracker_size=_typed(number, record, "max_tracker_size", int, None),
+        discipline=_typed(number, record, "discipline", str, None),
+        law=_typed(number, record, "law", str, None),
+    )
+
+
+_REQUIRED = object()
+
+
+def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
+    if name not in record or (record[name] is None and default is not _REQUIRED):
+        if default is _REQUIRED:
+            raise TraceError(number, f'"{name}" is missing')
+        return default
+    value = record[name]
+    if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+        raise TraceError(number, f'"{name}" is {value!r}; expected {kind.__name__}')
+    return value
+
+
+def read_entry(number: int, record: Mapping[str, Any]) -> Entry:
+    """The call in ``record``, with what it came to. Raises `TraceError`."""
+    call = read_call(number, record)
+    outcome: Outcome = NOT_RECORDED
+    if "raises" in record:
+        outcome = Raised(_typed(number, record, "raises", str), _typed(number, record, "message", str, ""))
+    elif "returns" in record:
+        outcome = _read_answer(number, call, record["returns"])
+    state = None if record.get("state") is None else _read_state(number, _typed(number, record, "state", dict))
+    return Entry(call, outcome, state, number)
+
+
+def read_call(number: int, record: Mapping[str, Any]) -> Call:
+    """The call in ``record``. Raises `TraceError`."""
+    name = _typed(number, record, "call", str)
+    if name not in set(CallName):
+        raise TraceError(number, f'unknown call "{name}"; known: {", ".join(CallName)}')
+    if "raises_in" in record:
+        raise TraceError(number, 'an injected fault ("raises_in") cannot be played by this release')
+    keys = _keys(number, "keys", record.get("keys", [])) if name in calls.CALLS_WITH_KEYS else ()
+    if name == calls.LOOKUP and len(keys) != 1:
+        raise TraceError(number, f"lookup names {len(keys)} keys; it takes one")
+    limit = _typed(number, record, "limit", int, None)
+    if limit is not None and limit < 0:
+        raise TraceError(number, f'"limit" is {limit}; it is at least 0')
+    positions = _typed(number, record, "positions", list, None)
+    if positions is not None:
+        if len(positions) != len(keys):
+            raise TraceError(number, f"{len(positions)} positions for {len(keys)} keys")
+        if not all(place is None or (isinstance(place, int) and not isinstance(place, bool)) for place in positions):
+            raise TraceError(number, '"positions" holds integers or null')
+    request = _typed(number, record, "request", str, None)
+    if name in calls.CALLS_WITH_REQUEST and request is None:
+        raise TraceError(number, f'{name} needs a "request"')
+    return Call(
+        name,
+        keys,
+        request if name in calls.CALLS_WITH_REQUEST else None,
+        success=_typed(number, record, "success", bool, True),
+        limit=limit,
+        positions=None if positions is None else tuple(positions),
+    )
+
+
+def _keys(number: int, name: str, value: Any) -> tuple[Key, ...]:
+    if not isinstance(value, list):
+        raise TraceError(number, f'"{name}" is {value!r}; expected a list')
+    for key in value:
+        is_index = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**64
+        if not is_index and not (isinstance(key, str) and _is_hexadecimal(key)):
+            raise TraceError(
+                number, f"key {key!r}: keys are integers from 0 to 2**64 - 1, or strings of hexadecimal digits"
+            )
+    return tuple(value)
+
+
+def _is_hexadecimal(text: str) -> bool:
+    try:
+        return len(bytes.fromhex(text)) * 2 == len(text) > 0
+    except ValueError:
+        return False
+
+
+def _ids(number: int, name: str, value: Any) -> tuple[int, ...]:
+    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+        raise TraceError(number, f'"{name}" is {value!r}; expected a list of integers')
+    return tuple(value)
+
+
+def _read_answer(number: int, call: Call, value: Any) -> Outcome:
+    if value is None:
+        return None
+    if call.name == calls.LOOKUP:
+        if value not in calls.LOOKUP_ANSWERS:
+            raise TraceError(
+                number, f'"returns" is {value!r}; a lookup returns {", ".join(sorted(calls.LOOKUP_ANSWERS))}'
+            )
+        return str(value)
+    if call.name == calls.TAKE_EVENTS:
+        if not isinstance(value, list) or not all(isinstance(event, dict) for event in value):
+            raise TraceError(number, '"returns" of take_events is a list of {"removed": ..., "keys": [...]}')
+        return Drained(
+            tuple(
+                Event(
+                    _typed(number, event, "removed", bool),
+                    _keys(number, "keys", event.get("keys")),
+                    _typed(number, event, "metadata_only", bool, False),
+                )
+                for event in value
+            )
+        )
+    if not isinstance(value, dict):
+        raise TraceError(number, f'"returns" of {call.name} is {value!r}; expected an object or null')
+    if call.name == calls.PREPARE_STORE:
+        return Stored(
+            _keys(number, "keys_to_store", value.get("keys_to_store")),
+            _ids(number, "block_ids", value.get("block_ids")),
+            _keys(number, "evicted_keys", value.get("evicted_keys")),
+        )
+    if call.name == calls.PREPARE_LOAD:
+        return Loaded(_ids(number, "block_ids", value.get("block_ids")))
+    if call.name == calls.GET_STATS:
+        gauges = {name: value.get(name) for name in ("usage", "write_usage", "read_usage")}
+        if not all(gauge is None or isinstance(gauge, (int, float)) for gauge in gauges.values()):
+            raise TraceError(number, '"returns" of get_stats holds numbers or null')
+        return Gauges(**gauges)
+    raise TraceError(number, f"{call.name} returns null")
+
+
+def _read_state(number: int, state: Mapping[str, Any]) -> Snapshot:
+    def by_key(name: str) -> dict[Key, int] | None:
+        table = _typed(number, state, name, dict, None)
+        if table is None:
+            return None
+        _ids(number, name, list(table.values()))
+        return {(int(key) if key.isdecimal() else key): value for key, value in table.items()}
+
+    ref_cnt = by_key("ref_cnt")
+    if ref_cnt is None:
+        raise TraceError(number, '"state" has no "ref_cnt"')
+    free = state.get("free")
+    evictable = state.get("evictable")
+    return Snapshot(
+        ref_cnt=ref_cnt,
+        slots=by_key("slots"),
+        evictable=None if evictable is None else _keys(number, "evictable", evictable),
+        num_evictable=_typed(number, state, "num_evictable", int, None),
+        num_pending=_typed(number, state, "num_pending", int, None),
+        num_events=_typed(number, state, "num_events", int, None),
+        full=True,
+        free=None if free is None else _ids(number, "free", free),
+        handed_out=_typed(number, state, "handed_out", int, None),
+        order=state.get("order"),
+    )
+
+
+# --- writing --------------------------------------------------------------------------------------
+
+
+def write(trace: Trace) -> Iterator[str]:
+    """The lines of a trace, without line ends."""
+    yield json.dumps(head_record(trace.head))
+    for entry in trace.entries:
+        yield json.dumps(entry_record(entry))
+
+
+def head_record(head: Head) -> dict[str, Any]:
+    record: dict[str, Any] = {
+        "evictable_trace": VERSION,
+        "subject": head.subject,
+        "policy": head.policy,
+        "profile": head.profile,
+        "capacity": head.capacity,
+        "store_threshold": head.store_threshold,
+        "events": head.events,
+    }
+    for name in ("max_tracker_size", "discipline", "law"):
+        if getattr(head, name) is not None:
+            record[name] = getattr(head, name)
+    return record
+
+
+def entry_record(entry: Entry) -> dict[str, Any]:
+    record = call_record(entry.call)
+    if entry.outcome is not NOT_RECORDED:
+        record |= outcome_record(entry.outcome)
+    if entry.state is not None:
+        record["state"] = state_record(entry.state)
+    return record
+
+
+def call_record(call: Call) -> dict[str, Any]:
+    record: dict[str, Any] = {"call": call.name}
+    if call.request is not None:
+        record["request"] = call.request
+    if call.name in calls.CALLS_WITH_KEYS:
+        record["keys"] = list(call.keys)
+    if call.name == calls.COMPLETE_STORE:
+        record["success"] = call.success
+    if call.limit is not None:
+        record["limit"] = call.limit
+    if call.positions is not None:
+        record["positions"] = list(call.positions)
+    return record
+
+
+def outcome_record(outcome: Outcome) -> dict[str, Any]:
+    if isinstance(outcome, Raised):
+        record = {"raises": outcome.type}
+        return record | {"message": outcome.message} if outcome.message else record
+    return {"returns": _answer_record(outcome)}
+
+
+def _answer_record(outcome: Outcome) -> Any:
+    if isinstance(outcome, Stored):
+        return {
+            "keys_to_store": list(outcome.keys_to_store),
+            "block_ids": list(outcome.block_ids),
+            "evicted_keys": list(outcome.evicted_keys),
+        }
+    if isinstance(outcome, Loaded):
+        return {"block_ids": list(outcome.block_ids)}
+    if isinstance(outcome, Drained):
+        return [
+            {"removed": event.removed, "keys": list(event.keys)}
+            | ({"metadata_only": True} if event.metadata_only else {})
+            for event in outcome.events
+        ]
+    if isinstance(outcome, Gauges):
+        return {"usage": outcome.usage, "write_usage": outcome.write_usage, "read_usage": outcome.read_usage}
+    return outcome
+
+
+def state_record(state: Snapshot) -> dict[str, Any]:
+    record: dict[str, Any] = {"ref_cnt": {str(key): count for key, count in state.ref_cnt.items()}}
+    if state.slots is not None:
+        record["slots"] = {str(key): slot for key, slot in state.slots.items()}
+    if state.evictable is not None:
+        record["evictable"] = list(state.evictable)
+    for name in ("num_evictable", "num_pending", "num_events", "handed_out"):
+        if getattr(state, name) is not None:
+            record[name] = getattr(state, name)
+    if state.free is not None:
+        record["free"] = list(state.free)
+    if state.order is not None:
+        record["order"] = state.order
+    return record

@@ -1,0 +1,83 @@
+"""Counterexamples as traces, and traces as evidence."""
+
+from __future__ import annotations
+
+from evictable.model.calls import Call
+from evictable.model.profiles import reference
+from evictable.model.snapshot import Snapshot
+from evictable.model.trace import NOT_RECORDED, Entry, Head, Trace
+from evictable.specs.errors import UsageError
+from evictable.specs.judge import Broken, Judge
+from evictable.specs.session import Session
+from evictable.specs.shrink import Counterexample
+from evictable.specs.subjects.base import Setup, SubjectKind
+
+
+def setup_of(head: Head) -> Setup:
+    """How to build the subject of a trace. Raises `UsageError` for what this release cannot build."""
+    if head.store_threshold > 1:
+        raise UsageError("line 1: store_threshold above 1 cannot be played by this release")
+    return Setup(head.capacity, head.policy, head.events)
+
+
+def replay(
+    kind: SubjectKind, setup: Setup, profile: str, sequence: tuple[Call, ...], head: Head
+) -> tuple[Session, Trace]:
+    """Play ``sequence`` on a fresh subject up to its first broken law, recording the state after every call."""
+    session = Session.begin(kind, setup, profile)
+    entries = []
+    for call in sequence:
+        session.step(call)
+        entries.append(Entry(call, session.records[-1].outcome, _state(session)))
+        if session.broken:
+            break
+    return session, Trace(head, tuple(entries))
+
+
+def _state(session: Session) -> Snapshot:
+    """What the subject shows; where it shows nothing, what the model has."""
+    shown = session.subject.snapshot(None)
+    return session.judge.model.snapshot(None) if shown is None else shown
+
+
+def trace_of(kind: SubjectKind, found: Counterexample, discipline: str) -> Trace:
+    """The trace of a counterexample, its states included."""
+    head = Head(
+        capacity=found.setup.capacity,
+        subject=kind.name,
+        policy=found.setup.policy,
+        profile=found.profile,
+        events=found.setup.events,
+        discipline=discipline,
+        law=found.law,
+    )
+    _, trace = replay(kind, found.setup, found.profile, found.calls, head)
+    return trace
+
+
+def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
+    """The laws that the answers (and states, if every entry has one) of a trace break, at the first call that does.
+
+    Raises `UsageError` if an entry has no answer.
+    """
+    setup = setup_of(trace.head)
+    states: list[Snapshot | None] = [entry.state for entry in trace.entries]
+    shown = all(state is not None for state in states) and bool(states)
+    first = Snapshot({}, {}, (), num_events=0 if _counts_events(states) else None, full=True, order=None)
+    current: list[Snapshot | None] = [first if shown else None]
+    judge = Judge(reference(profile, setup.capacity, events=setup.events), lambda keys: current[0])
+    for entry in trace.entries:
+        if entry.outcome is NOT_RECORDED:
+            raise UsageError(
+                f"line {entry.line}: {entry.call.name} has no recorded answer; replay the calls on a subject "
+                "with --subject"
+            )
+        current[0] = entry.state if shown else None
+        broken = judge.observe(entry.call, entry.outcome)
+        if broken:
+            return broken
+    return ()
+
+
+def _counts_events(states: list[Snapshot | None]) -> bool:
+    return any(state is not None and state.num_events is not None for state in states)

@@ -1,0 +1,201 @@
+"""One job in a process of its own: a subject is driven where it lives, and only results cross.
+
+Reads one JSON object (the job) from standard input and writes JSON lines to standard output, each with a
+``kind``: ``progress``, ``finding``, ``result``, or ``error`` (bad input; the process then ends with 2).
+Run as ``python -m evictable.specs.worker``.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+from evictable.model import trace as traces
+from evictable.model.calls import Answer, Call, Outcome, Raised
+from evictable.model.profiles import PROFILES, reference
+from evictable.specs import subjects
+from evictable.specs.callers.workload import Tally, Workload, read_requests
+from evictable.specs.counterexamples import replay, setup_of, trace_of
+from evictable.specs.errors import UsageError
+from evictable.specs.judge import Broken, Judge
+from evictable.specs.search import Finding, Search, Task
+from evictable.specs.subjects.base import Setup, SubjectKind
+
+Send = Callable[[Mapping[str, Any]], None]
+
+PROGRESS_EVERY = 0.2
+"""Seconds between two lines of progress."""
+
+
+def check(job: Mapping[str, Any], send: Send) -> None:
+    """Search one subject under one policy, profile and discipline."""
+    kind = subjects.load(job["subject"])
+    profile = _profile(job["profile"], kind, job["policy"])
+    capacity = job["capacity"]
+    setup = Setup(capacity or 3, job["policy"])
+    task = Task(kind, setup, profile, job["discipline"], job["seed"], vary_capacity=capacity is None)
+    kind.make(setup)
+    told = 0.0
+
+    def on_finding(finding: Finding) -> None:
+        found = finding.counterexample
+        send(
+            {
+                "kind": "finding",
+                "law": found.law,
+                "broken": broken_record(found.difference_of()),
+                "also": [broken.law.id for broken in found.broken if broken.law.id != found.law],
+                "engine": finding.engine,
+                "found_after": {"steps": finding.steps, "seconds": round(finding.seconds, 3)},
+                "trace": list(traces.write(trace_of(kind, found, job["discipline"]))),
+            }
+        )
+
+    def on_progress(search: Search) -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress", "steps": search.steps, "seconds": search.seconds, "laws": len(search.findings)})
+
+    search = Search(task, on_finding, on_progress)
+    search.run(tuple(job["engines"]), job["max_calls"], job["max_time"])
+    send(
+        {
+            "kind": "result",
+            "profile": profile,
+            "verdict": search.verdict,
+            "steps": search.steps,
+            "seconds": round(search.seconds, 3),
+            "not_exercised": list(search.not_exercised),
+        }
+    )
+
+
+def play(job: Mapping[str, Any], send: Send) -> None:
+    """Replay the calls of a trace on a subject."""
+    kind = subjects.load(job["subject"])
+    trace = traces.read(job["trace"])
+    profile = _profile(job["profile"], kind, trace.head.policy)
+    session, played = replay(kind, setup_of(trace.head), profile, trace.calls, trace.head)
+    send(
+        {
+            "kind": "result",
+            "profile": profile,
+            "broken": [broken_record(broken) for broken in session.broken],
+            "trace": list(traces.write(played)),
+        }
+    )
+
+
+def workload(job: Mapping[str, Any], send: Send) -> None:
+    """Drive a subject with a request trace, every call judged; or, for comparison, bare."""
+    kind = subjects.load(job["subject"])
+    profile = _profile(job["profile"], kind, job["policy"])
+    setup = Setup(job["capacity"], job["policy"])
+    subject = kind.make(setup)
+    broken: tuple[Broken, ...] = ()
+    last: Call | None = None
+    if job["judged"]:
+        judge = Judge(reference(profile, setup.capacity), subject.snapshot)
+
+        def perform(call: Call) -> Outcome:
+            nonlocal broken, last
+            if broken:
+                return None
+            outcome = _outcome(subject.perform, call)
+            broken, last = judge.observe(call, outcome), call
+            return outcome
+    else:
+        perform = subject.perform
+
+    path = Path(job["file"])
+    try:
+        with path.open(encoding="utf-8") as lines:
+            run = Workload(perform, setup.capacity, job["delay"], stop=lambda: bool(broken))
+            started, cpu_started = time.monotonic(), time.process_time()
+            told, tally = 0.0, Tally(0, 0, 0, 0, 0, 0, 0)
+            for tally in run.run(read_requests(lines, str(path))):
+                if time.monotonic() - told >= PROGRESS_EVERY:
+                    told = time.monotonic()
+                    send({"kind": "progress", "requests": tally.requests, "calls": tally.calls})
+            seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be read ({error}); give a request trace in the Mooncake format") from error
+    if not tally.requests:
+        raise UsageError(f"{path}: holds no request; give a request trace in the Mooncake format")
+    send(
+        {
+            "kind": "result",
+            "profile": profile,
+            "requests": tally.requests,
+            "calls": tally.calls,
+            "hit_rate": tally.hit_rate,
+            "stored": tally.stored,
+            "evicted": tally.evicted,
+            "refusals": tally.refusals,
+            "seconds": seconds,
+            "cpu_seconds": cpu_seconds,
+            "broken": [broken_record(one) for one in broken],
+            "broken_at": str(last) if broken else None,
+        }
+    )
+
+
+def broken_record(broken: Broken) -> dict[str, Any]:
+    """A broken law as plain data."""
+    return {
+        "law": broken.law.id,
+        "sentence": broken.law.sentence,
+        "expected": broken.difference.expected,
+        "observed": broken.difference.observed,
+        "keys": list(broken.difference.keys),
+    }
+
+
+def _outcome(perform: Callable[[Call], Answer], call: Call) -> Outcome:
+    try:
+        return perform(call)
+    except Exception as error:
+        return Raised(type(error).__name__, str(error))
+
+
+def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
+    profile = kind.profile(policy) if wanted == "auto" else wanted
+    if profile not in PROFILES:
+        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
+    return profile
+
+
+JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {"check": check, "replay": play, "workload": workload}
+
+
+def main() -> int:
+    # The parent decides what Ctrl-C means: it ends this process when it has taken what was found.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # What a subject prints must not land among the results.
+    results = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+
+    def send(record: Mapping[str, Any]) -> None:
+        results.write(json.dumps(record) + "\n")
+        results.flush()
+
+    job = json.loads(sys.stdin.read())
+    try:
+        JOBS[job["job"]](job, send)
+    except (UsageError, traces.TraceError) as error:
+        send({"kind": "error", "message": " ".join(str(error).split())})
+        return 2
+    except BrokenPipeError:
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
