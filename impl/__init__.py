@@ -1,16 +1,17 @@
 """An offload manager with reference counts and an evictable list: the system of vLLM PR #46216, written anew.
 
-It has the names and signatures of vLLM 0.24 (lookup answers as in 0.25), needs the standard library only, and
-either does what a call says or raises an `OffloadError` and changes nothing.
+It has the names and signatures of vLLM 0.24 (lookup answers as in 0.25), and either does what a call says or raises
+an `OffloadError` and changes nothing. It needs the standard library only; `PrometheusExporter` alone needs more, when
+it is made.
 """
 
+from evictable.impl.admission import AdmissionTracker
 from evictable.impl.base import (
     CPULoadStoreSpec,
     LoadStoreSpec,
     LookupResult,
     OffloadingEvent,
     OffloadingManager,
-    OffloadingStats,
     OffloadKey,
     OffloadPolicy,
     PrepareStoreOutput,
@@ -29,33 +30,60 @@ from evictable.impl.errors import (
     PolicyError,
     StaleCompletion,
 )
-from evictable.impl.manager import CPU_CACHE_USAGE_PERC, CPUOffloadingManager
-from evictable.impl.policies import CachePolicy, LRUCachePolicy, RestorableOrder
+from evictable.impl.lookup_delay import LookupDelays
+from evictable.impl.manager import CPUOffloadingManager
+from evictable.impl.metrics import (
+    CPUOffloadingMetrics,
+    LookupMetrics,
+    OffloadingConnectorStats,
+    OffloadingCounterMetadata,
+    OffloadingGaugeMetadata,
+    OffloadingHistogramMetadata,
+    OffloadingMetricMetadata,
+    build_metric_definitions,
+)
+from evictable.impl.policies import ARCCachePolicy, CachePolicy, LRUCachePolicy, RestorableOrder
+from evictable.impl.prometheus import PrometheusExporter
+from evictable.impl.self_describing import BlockPayload, BlockRemoved, BlockStored, SelfDescribingEvents
 
 __all__ = [
-    "CPU_CACHE_USAGE_PERC",
+    "ARCCachePolicy",
+    "AdmissionTracker",
+    "BlockPayload",
+    "BlockRemoved",
     "BlockStatus",
+    "BlockStored",
     "CPULoadStoreSpec",
     "CPUOffloadingManager",
+    "CPUOffloadingMetrics",
     "CachePolicy",
     "KeyNotResident",
     "LRUCachePolicy",
     "LoadStoreSpec",
+    "LookupDelays",
+    "LookupMetrics",
     "LookupResult",
     "NotPinned",
     "NotReady",
     "OffloadError",
     "OffloadKey",
     "OffloadPolicy",
+    "OffloadingConnectorStats",
+    "OffloadingCounterMetadata",
     "OffloadingEvent",
+    "OffloadingGaugeMetadata",
+    "OffloadingHistogramMetadata",
     "OffloadingManager",
-    "OffloadingStats",
+    "OffloadingMetricMetadata",
     "PolicyError",
     "PrepareStoreOutput",
+    "PrometheusExporter",
     "ReqContext",
     "RequestOffloadingContext",
     "RestorableOrder",
+    "SelfDescribingEvents",
     "StaleCompletion",
+    "build_metric_definitions",
     "get_offload_block_hash",
     "get_offload_group_idx",
     "make_offload_key",

@@ -1,7 +1,8 @@
 """The vocabulary that an offloading manager shares with its scheduler and its workers.
 
-Names and shapes are those of vLLM 0.24, `LookupResult` that of 0.25 and `OffloadingEvent.locality` that of
-0.26, so that code written against those releases finds what it expects.
+Names and shapes are those of vLLM 0.24, `LookupResult` that of 0.25. `OffloadingEvent` also has the fields that it
+gained to 0.33, with defaults, and `ReqContext` the methods, so that code written against those releases finds what it
+expects.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from array import array
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from enum import Enum, auto
-from typing import Any, NewType
+from typing import Any, NewType, TypeVar
+
+from evictable.impl.metrics import OffloadingConnectorStats
 
 # A block's content hash followed by its group index: plain bytes rather than a tuple, because the garbage
 # collector does not track bytes and a cache holds many keys.
 OffloadKey = NewType("OffloadKey", bytes)
 
 _GROUP_BYTES = 4
+
+_State = TypeVar("_State")
 
 
 def make_offload_key(block_hash: bytes, group_idx: int) -> OffloadKey:
@@ -44,6 +49,23 @@ class ReqContext:
 
     req_id: str
     kv_transfer_params: dict[str, Any] | None = None
+    _state: dict[type, Any] = field(default_factory=dict, repr=False, init=False)
+    _offload_key_positions: dict[OffloadKey, int] = field(default_factory=dict, repr=False, init=False)
+
+    def set_state(self, val: Any) -> None:
+        """Keep a value for the request's life; there is one for each type."""
+        self._state[type(val)] = val
+
+    def get_state(self, cls: type[_State]) -> _State | None:
+        """The value of that very type, if there is one."""
+        return self._state.get(cls)
+
+    def set_offload_key_position(self, key: OffloadKey, end_token: int) -> None:
+        """Say where in the request's tokens the key's block ends. No order of this package depends on it."""
+        self._offload_key_positions[key] = end_token
+
+    def get_offload_key_position(self, key: OffloadKey) -> int | None:
+        return self._offload_key_positions.get(key)
 
 
 class LookupResult(Enum):
@@ -117,13 +139,10 @@ class OffloadingEvent:
     medium: str
     removed: bool
     locality: str | None = None
-
-
-@dataclass(frozen=True)
-class OffloadingStats:
-    """Figures by metric name; gauges are fractions in 0 .. 1."""
-
-    data: dict[str, float] = field(default_factory=dict)
+    ownership: str | None = None  # the tier below the manager that tells it
+    removal_expected: bool = False  # whether such a tier tells of removals too
+    # Keys that were never announced; this package announces no failed store and so needs no such event itself.
+    metadata_only: bool = False
 
 
 class OffloadingManager(ABC):
@@ -180,8 +199,8 @@ class OffloadingManager(ABC):
         """Forget everything."""
         return
 
-    def get_stats(self) -> OffloadingStats | None:
-        """Current figures, or None where there are none."""
+    def get_stats(self) -> OffloadingConnectorStats | None:
+        """Current levels, and what was counted since the last call; None where nothing is measured."""
         return None
 
     def shutdown(self) -> None:

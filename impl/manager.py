@@ -12,13 +12,13 @@ from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import cast
 
+from evictable.impl.admission import AdmissionTracker
 from evictable.impl.base import (
     CPULoadStoreSpec,
     LoadStoreSpec,
     LookupResult,
     OffloadingEvent,
     OffloadingManager,
-    OffloadingStats,
     OffloadKey,
     PrepareStoreOutput,
     ReqContext,
@@ -26,24 +26,26 @@ from evictable.impl.base import (
 )
 from evictable.impl.blocks import BlockStatus
 from evictable.impl.errors import KeyNotResident, NotPinned, NotReady, PolicyError, StaleCompletion
+from evictable.impl.metrics import CPUOffloadingMetrics, OffloadingConnectorStats
 from evictable.impl.policies.base import CachePolicy, RestorableOrder
 from evictable.impl.policies.factory import make_cache_policy
-
-CPU_CACHE_USAGE_PERC = "vllm:kv_offload_cpu_cache_usage_perc"
 
 
 class CPUOffloadingManager(OffloadingManager):
     """Reference counts, slots, counters and events; the order is the policy's.
 
     For one thread at a time. `num_blocks` is the number of slots, numbered from 0. `cache_policy` is a name
-    ("lru") or a policy class, see `make_cache_policy`. With `enable_events` false, `events` is None and nothing
-    is recorded. `store_threshold` up to 1 means that every offered key is stored, as in vLLM; `max_tracker_size`
-    belongs to higher thresholds.
+    ("lru", "arc") or a policy class, see `make_cache_policy`. With `enable_events` false, `events` is None and
+    nothing is recorded. With a `store_threshold` of 2 or more a key is stored only from its `store_threshold`-th
+    offer on, as far as `max_tracker_size` keys can be remembered (`AdmissionTracker`); `counts` is what is
+    remembered, or None with a lower threshold, which stores every key.
 
     A transfer is identified by (`req_context.req_id`, key). Every method either does what it says or raises and
-    changes nothing; errors of collaborators (policy, event queue) pass through unchanged.
+    changes nothing; errors of collaborators (policy, event queue) pass through unchanged. The life of a request
+    (`on_new_request`, `on_request_finished`) decides nothing: calls for one that was never announced, or that is
+    finished, act as ever.
 
-    Raises ValueError for a negative `num_blocks`, an unknown policy name, and a `store_threshold` of 2 or more.
+    Raises ValueError for a negative `num_blocks`, an unknown policy name, and a `max_tracker_size` below 1.
     """
 
     def __init__(
@@ -56,10 +58,8 @@ class CPUOffloadingManager(OffloadingManager):
     ) -> None:
         if num_blocks < 0:
             raise ValueError(f"num_blocks is {num_blocks}; give the number of slots, 0 or more")
-        if store_threshold >= 2:
-            raise ValueError(
-                f"store_threshold={store_threshold} is not supported; use 1, which stores every offered key"
-            )
+        if max_tracker_size < 1:
+            raise ValueError(f"max_tracker_size is {max_tracker_size}; give the number of keys to remember, 1 or more")
         self.medium = CPULoadStoreSpec.medium()
         self.store_threshold = store_threshold
         self.max_tracker_size = max_tracker_size
@@ -75,6 +75,14 @@ class CPUOffloadingManager(OffloadingManager):
         self._num_evictable_cache_blocks = 0  # blocks with ref_cnt 0
         self._num_write_pending_blocks = 0  # blocks with ref_cnt -1
 
+        self._admission = AdmissionTracker(store_threshold, max_tracker_size) if store_threshold >= 2 else None
+        self.counts = None if self._admission is None else self._admission.counts
+
+        # Since the last `get_stats`.
+        self.stores_skipped_in_current_batch = 0
+        self.allocation_failures_in_current_batch = 0
+        self.allocation_sizes_in_current_batch: list[int] = []
+
         # Loads in flight: request id -> key -> how often. A block has one writer, kept in its record, but many
         # readers. Entries go when their count does, so the size is bounded by the loads in flight.
         self._loads: dict[str, dict[OffloadKey, int]] = {}
@@ -83,6 +91,9 @@ class CPUOffloadingManager(OffloadingManager):
 
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
         return RequestOffloadingContext()
+
+    def on_request_finished(self, req_context: ReqContext) -> None:
+        """Nothing to do: transfers in flight end by their own completions, and no order depends on requests."""
 
     def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
         """HIT, HIT_PENDING while the key's store is in flight, or MISS."""
@@ -178,10 +189,11 @@ class CPUOffloadingManager(OffloadingManager):
         outside the offer (or when the policy finds too few). Keys of the offer that are in the cache, ready or
         pending, are neither stored again nor evicted; a key named twice counts once. Raises PolicyError when
         the policy gives up other blocks than it may.
+
+        With a store threshold, new keys that were not offered often enough are left out first. Every offer counts,
+        also one that is refused, but not one that raises.
         """
-        req_id = req_context.req_id
-        policy = self._policy
-        get = policy.get
+        get = self._policy.get
         new: list[OffloadKey] = []
         resident: list[OffloadKey] = []
         num_idle = 0
@@ -193,9 +205,35 @@ class CPUOffloadingManager(OffloadingManager):
                 resident.append(key)
                 if block.ref_cnt == 0:
                     num_idle += 1
-        if not new:
-            return PrepareStoreOutput([], self._get_load_store_spec([]), [])
 
+        num_skipped = 0
+        if self._admission is not None:
+            admitted = [key for key in new if self._admission.admits(key)]
+            num_skipped = len(new) - len(admitted)
+            new = admitted
+
+        output: PrepareStoreOutput | None
+        if not new:
+            output = PrepareStoreOutput([], self._get_load_store_spec([]), [])
+        else:
+            output = self._begin_store(new, resident, num_idle, req_context.req_id)
+
+        # Only now, because an offer that raises must not count.
+        if self._admission is not None:
+            self._admission.record(keys)
+            self.stores_skipped_in_current_batch += num_skipped
+        if new:
+            self.allocation_sizes_in_current_batch.append(len(new))
+        if output is None:
+            self.allocation_failures_in_current_batch += 1
+        return output
+
+    def _begin_store(
+        self, new: list[OffloadKey], resident: list[OffloadKey], num_idle: int, req_id: str
+    ) -> PrepareStoreOutput | None:
+        """Reserve a block for each of `new`, at least one; `num_idle` of the offer's `resident` keys are idle."""
+        policy = self._policy
+        get = policy.get
         num_to_evict = len(new) - self._get_num_free_blocks()
         # Known without a walk: the idle keys of the offer are protected, all other idle keys are candidates.
         if num_to_evict > self._num_evictable_cache_blocks - num_idle:
@@ -296,7 +334,10 @@ class CPUOffloadingManager(OffloadingManager):
     # The whole cache
 
     def reset_cache(self) -> None:
-        """Forget every block, transfer and undrained event. Completions of older transfers are then stale."""
+        """Forget every block, transfer and undrained event. Completions of older transfers are then stale.
+
+        How often keys were offered is remembered, as in vLLM.
+        """
         self._policy.clear()
         self._num_evictable_cache_blocks = 0
         self._num_write_pending_blocks = 0
@@ -315,11 +356,28 @@ class CPUOffloadingManager(OffloadingManager):
         while self.events:
             yield self.events.popleft()
 
-    def get_stats(self) -> OffloadingStats:
-        """The share of all slots whose blocks are pinned or being stored, under vLLM 0.24's metric name."""
+    def get_stats(self) -> OffloadingConnectorStats:
+        """The metrics of `CPUOffloadingMetrics`: current levels, and what was counted since the last call.
+
+        In use are blocks that are pinned or being stored; usages are shares of all slots. A refusal is an allocation
+        failure; do not count it again where the answer None is seen, as vLLM does, which counts it only there.
+        """
         num_in_use = self._num_allocated_blocks - len(self._free_list) - self._num_evictable_cache_blocks
-        usage = num_in_use / self._num_blocks if self._num_blocks else 0.0
-        return OffloadingStats({CPU_CACHE_USAGE_PERC: usage})
+        num_written = self._num_write_pending_blocks
+        num_blocks = self._num_blocks or 1  # without slots nothing is in use
+        stats = OffloadingConnectorStats()
+        stats.set_gauge(CPUOffloadingMetrics.CPU_CACHE_USAGE_PERC, num_in_use / num_blocks)
+        stats.set_gauge(CPUOffloadingMetrics.CPU_CACHE_WRITE_USAGE_PERC, num_written / num_blocks)
+        stats.set_gauge(CPUOffloadingMetrics.CPU_CACHE_READ_USAGE_PERC, (num_in_use - num_written) / num_blocks)
+        for size in self.allocation_sizes_in_current_batch:
+            stats.observe_histogram(CPUOffloadingMetrics.CPU_ALLOCATION_SIZE, size)
+        stats.increase_counter(CPUOffloadingMetrics.ALLOCATION_FAILURE, self.allocation_failures_in_current_batch)
+        if self._admission is not None:
+            stats.increase_counter(CPUOffloadingMetrics.STORES_SKIPPED, self.stores_skipped_in_current_batch)
+        self.allocation_sizes_in_current_batch.clear()
+        self.allocation_failures_in_current_batch = 0
+        self.stores_skipped_in_current_batch = 0
+        return stats
 
     # Slots
 

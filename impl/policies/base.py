@@ -46,10 +46,10 @@ class CachePolicy(ABC):
         """Drop everything, pinned and pending blocks too."""
 
     # Deliberately not abstract: a policy that finds idle blocks by itself needs no marks (PR #46216).
-    def mark_evictable(self, key: OffloadKey) -> None:  # noqa: B027
+    def mark_evictable(self, key: OffloadKey) -> None:
         """The block's `ref_cnt` has just become 0."""
 
-    def mark_non_evictable(self, key: OffloadKey) -> None:  # noqa: B027
+    def mark_non_evictable(self, key: OffloadKey) -> None:
         """The block's `ref_cnt` is about to leave 0."""
 
 
@@ -65,4 +65,4 @@ class RestorableOrder(Protocol):
         """Begin a call. The answer is good until the next checkpoint. Costs O(1)."""
 
     def restore(self, token: object) -> None:
-        """Put the evictable keys back into the order that they had at the checkpoint."""
+        """Put the evictable keys back into the order that they had at the checkpoint, and all that goes with it."""

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from evictable.impl.policies.arc import ARCCachePolicy
 from evictable.impl.policies.base import CachePolicy
 from evictable.impl.policies.lru import LRUCachePolicy
 
-CACHE_POLICIES: dict[str, type[CachePolicy]] = {"lru": LRUCachePolicy}
+CACHE_POLICIES: dict[str, type[CachePolicy]] = {"lru": LRUCachePolicy, "arc": ARCCachePolicy}
 
 
 def make_cache_policy(cache_policy: str | Callable[..., CachePolicy], cache_capacity: int) -> CachePolicy:
