@@ -106,14 +106,15 @@ class Cell:
         kind = record["kind"]
         if kind == "start":
             self.started = True
+        elif kind == "loaded":
+            self.profile = record["profile"]
         elif kind == "progress":
             self.steps, self.seconds = record["steps"], record["seconds"]
         elif kind == "finding":
             violation = self.violations[record["law"]] = Violation.of(record)
             return violation
         elif kind == "result":
-            self.ended = True
-            self.profile, self.verdict_of_search = record["profile"], record["verdict"]
+            self.ended, self.verdict_of_search = True, record["verdict"]
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
         else:

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import errno
+import shlex
+import signal
 import sys
+import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -58,6 +62,20 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 @click.option("--capacity", type=click.IntRange(min=1), metavar="SLOTS", help="Fix it. Default: varied, 1 to 4.")
 @click.option(
+    "--store-threshold",
+    type=click.IntRange(min=1),
+    default=1,
+    show_default=True,
+    metavar="N",
+    help="Store a key only when it was asked for N times.",
+)
+@click.option(
+    "--max-tracker-size",
+    type=click.IntRange(min=1),
+    metavar="KEYS",
+    help="Keys whose counts are kept. Default: varied, 1 to 7.",
+)
+@click.option(
     "--expect",
     "expect_path",
     type=click.Path(path_type=Path),
@@ -83,6 +101,8 @@ def check(
     max_calls: int | None,
     seed: int,
     capacity: int | None,
+    store_threshold: int,
+    max_tracker_size: int | None,
     expect_path: Path | None,
     json_path: Path | None,
     trace_dir: Path,
@@ -110,6 +130,8 @@ def check(
             max_calls=max_calls,
             seed=seed,
             capacity=capacity,
+            store_threshold=store_threshold,
+            max_tracker_size=max_tracker_size,
             expectations=() if expect_path is None else read_expectations(expect_path),
             json_path=json_path,
             trace_dir=trace_dir,
@@ -159,6 +181,62 @@ def workload(
     return run_workload(file, subject, capacity, policy, profile, delay, judged=not bare, json_path=json_path)
 
 
+@cli.command(epilog=_EXIT_CODES)
+@click.option("--release", "releases", multiple=True, metavar="X", help="Only these, such as 0.24.0. Default: all.")
+@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@click.option("--discipline", type=click.Choice(["contract", "careless", "all"]), default="all", show_default=True)
+@click.option(
+    "--store-threshold",
+    "thresholds",
+    type=click.IntRange(min=1),
+    multiple=True,
+    default=(1, 2),
+    show_default=True,
+    metavar="N",
+)
+@click.option("--max-time", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each cell.")
+@click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="For each cell. Default time: 10 s.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("matrix"),
+    show_default=True,
+    metavar="DIR",
+    help="Where finished cells, matrix.json and matrix.md go; a run goes on from what is there.",
+)
+def matrix(
+    releases: tuple[str, ...],
+    policy: str,
+    discipline: str,
+    thresholds: tuple[int, ...],
+    max_time: float | None,
+    max_calls: int | None,
+    seed: int,
+    folder: Path,
+) -> int:
+    """Search every vLLM release, and replay what is found on one on all others."""
+    from evictable.ci.matrix import Matrix, MatrixOptions
+    from evictable.specs.callers.disciplines import DISCIPLINES
+    from evictable.specs.subjects.releases import KNOWN_RELEASES
+    from evictable.specs.subjects.vllm import POLICIES
+
+    return Matrix(
+        MatrixOptions(
+            releases=tuple(dict.fromkeys(releases)) or KNOWN_RELEASES,
+            policies=POLICIES if policy == "all" else (policy,),
+            disciplines=DISCIPLINES if discipline == "all" else (discipline,),
+            thresholds=tuple(dict.fromkeys(thresholds)),
+            max_time=10.0 if max_time is None and max_calls is None else max_time,
+            max_calls=max_calls,
+            seed=seed,
+            folder=folder,
+            command=shlex.join(["evictable", *sys.argv[1:]]),
+        )
+    ).run()
+
+
 def _known_profile(profile: str) -> None:
     from evictable.model.profiles import PROFILES
 
@@ -166,23 +244,39 @@ def _known_profile(profile: str) -> None:
         raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
 
 
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.EPIPE)
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit. Bad input is one line on standard error and exit code 2."""
+    from evictable.ci.jobs import Inconclusive
+
+    # `timeout` and CI systems end a run so: what was found must not be lost, nor a process be left behind.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
     try:
         code = cli.main(args=arguments, prog_name="evictable", standalone_mode=False)
     except UsageError as error:
         click.echo(f"evictable: {error}", err=True)
         code = 2
+    except Inconclusive as error:
+        click.echo(f"evictable: {error}", err=True)
+        code = 3
     except click.ClickException as error:
         click.echo(f"evictable: {error.format_message()} (try --help)", err=True)
         code = 2
     except (KeyboardInterrupt, click.Abort):
         click.echo("evictable: interrupted", err=True)
         code = 130
-    except BrokenPipeError:
-        # Whoever read our output has gone; so must the interpreter's own last flush.
-        sys.stdout = None
-        code = 1
+    except Exception as error:
+        if isinstance(error, OSError) and error.errno in _NO_ROOM:
+            # Standard output cannot be written; nor can it by the interpreter's own last flush.
+            sys.stdout = None
+            click.echo(f"evictable: the output cannot be written ({error.strerror}); give it another place", err=True)
+            code = 2
+        else:
+            # A fault of this program is no broken law of the subject.
+            traceback.print_exc()
+            code = 3
     sys.exit(code if isinstance(code, int) else 0)
 
 

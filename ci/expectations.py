@@ -10,7 +10,9 @@ from attrs import frozen
 
 from evictable.model.laws import LAW_BY_ID
 from evictable.model.trace import Trace, TraceError, read
+from evictable.specs.callers.disciplines import DISCIPLINES
 from evictable.specs.errors import UsageError
+from evictable.specs.subjects.vllm import POLICIES
 
 _FIELDS = {"subject", "policy", "discipline", "law", "reason", "trace"}
 _FORMAT = "[[expect]] tables with subject, policy, discipline, law, reason and trace (a path, from the file's folder)"
@@ -58,8 +60,9 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
         or not all(isinstance(value, str) for value in entry.values())
     ):
         raise UsageError(f"{where}: write {_FORMAT}")
-    if entry["law"] not in LAW_BY_ID:
-        raise UsageError(f"{where}: unknown law {entry['law']!r}; known: {', '.join(LAW_BY_ID)}")
+    for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", DISCIPLINES)):
+        if entry[name] not in known:
+            raise UsageError(f"{where}: unknown {name} {entry[name]!r}; known: {', '.join(known)}")
     if not entry["reason"].strip():
         raise UsageError(f"{where}: give a reason why this failure is accepted")
     trace_path = path.parent / entry["trace"]

@@ -8,7 +8,7 @@ import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Any
+from typing import IO, Any
 
 from evictable.specs.errors import UsageError
 
@@ -16,14 +16,20 @@ from evictable.specs.errors import UsageError
 def write_text(path: Path, lines: Iterable[str]) -> None:
     """Put a file in place by a rename, so that a killed run leaves the old one. Raises `UsageError`."""
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+        if path.exists() and not path.is_file():
+            # A device or a pipe: a rename would put a file in its place.
+            with path.open("w", encoding="utf-8") as file:
+                _write(file, lines)
+            return
+        target = path.resolve()  # a link stays a link
+        if not target.parent.exists():
+            target.parent.mkdir(parents=True, exist_ok=True)
+        handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
-                for line in lines:
-                    file.write(line + "\n")
+                _write(file, lines)
             Path(name).chmod(0o644)
-            Path(name).replace(path)
+            Path(name).replace(target)
         except BaseException:
             Path(name).unlink(missing_ok=True)
             raise
@@ -31,6 +37,10 @@ def write_text(path: Path, lines: Iterable[str]) -> None:
         raise UsageError(
             f"{path}: cannot be written ({error.strerror}); name a folder with space to write in"
         ) from error
+
+
+def _write(file: IO[str], lines: Iterable[str]) -> None:
+    file.writelines(line + "\n" for line in lines)
 
 
 def write_json(path: Path, value: Any) -> None:

@@ -9,21 +9,25 @@ from typing import Any
 from attrs import evolve
 
 from evictable.ci.expectations import read_trace
-from evictable.ci.jobs import run_jobs
-from evictable.ci.report import console, show_broken, show_trace
+from evictable.ci.jobs import run_job
+from evictable.ci.report import console, count_calls, show_broken, show_trace
 from evictable.model.profiles import DEFAULT_ORDER, PROFILES
 from evictable.model.trace import Trace, read, write
 from evictable.specs import subjects
-from evictable.specs.counterexamples import judge_recorded
+from evictable.specs.counterexamples import judge_recorded, setup_of
 from evictable.specs.errors import UsageError
 from evictable.specs.worker import broken_record
 
 
 def run_replay(path: Path, subject: str | None, profile: str) -> int:
-    """Print the calls and what they break; 1 if they break a law, else 0. Raises `UsageError`."""
+    """Print the calls and what they break; 1 if they break a law, else 0. Raises `UsageError` and `Inconclusive`."""
     trace = read_trace(path)
     if not trace.entries:
         raise UsageError(f"{path}: holds no call; a trace has a head line and one line for each call")
+    try:
+        setup_of(trace.head)
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
     out = console()
     if subject is None:
         broken, trace = _as_recorded(path, trace, profile)
@@ -32,7 +36,7 @@ def run_replay(path: Path, subject: str | None, profile: str) -> int:
     show_trace(out, trace)
     show_broken(out, broken)
     if not broken:
-        out.print(f"{len(trace.entries)} calls conform", markup=False)
+        out.print(f"{count_calls(len(trace.entries))} conform{'s' * (len(trace.entries) == 1)}", markup=False)
     return 1 if broken else 0
 
 
@@ -51,16 +55,6 @@ def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[s
 
 def _on(subject: str, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
     name = subjects.prepare(subject, lambda line: console(stderr=True).print(line, markup=False))
-    payload = {"job": "replay", "subject": name, "profile": profile, "trace": list(write(trace))}
-    results: list[Mapping[str, Any]] = []
-
-    def on_record(index: int, record: Mapping[str, Any]) -> None:
-        if record["kind"] in ("error", "crash"):
-            raise UsageError(record["message"])
-        if record["kind"] == "result":
-            results.append(record)
-
-    run_jobs([payload], on_record)
-    (result,) = results
+    result = run_job({"job": "replay", "subject": name, "profile": profile, "trace": list(write(trace))})
     played = read(result["trace"])
     return list(result["broken"]), evolve(played, head=evolve(played.head, subject=name, profile=result["profile"]))

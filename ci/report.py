@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import shlex
 import sys
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -20,29 +22,51 @@ _STYLE = {"conforms": "bold green", "violates": "bold red", "inconclusive": "bol
 _LOG_WIDTH = 160
 
 
+class _Console(Console):
+    def on_broken_pipe(self) -> None:
+        """Whoever read this has gone: be quiet, and let files and the exit code tell what was found."""
+        self.quiet = True
+        os.dup2(os.open(os.devnull, os.O_WRONLY), self.file.fileno())
+
+
 def console(*, stderr: bool = False) -> Console:
-    """A console that wraps for a terminal, and in a log leaves lines long enough to search."""
+    """A console that wraps for a terminal, and in a log leaves lines whole, to be searched."""
     stream = sys.stderr if stderr else sys.stdout
-    return Console(file=stream, width=None if stream.isatty() else _LOG_WIDTH, soft_wrap=False, highlight=False)
+    log = not stream.isatty()
+    # No emoji: rich would find some in names like `package.module:x:`.
+    return _Console(file=stream, width=_LOG_WIDTH if log else None, soft_wrap=log, highlight=False, emoji=False)
 
 
-def table_of(cells: Sequence[Cell]) -> Table:
-    table = Table(title=None, header_style="bold")
-    for heading in ("subject", "policy", "discipline", "profile", "verdict"):
-        table.add_column(heading, overflow="fold")
+def show_cells(out: Console, cells: Sequence[Cell]) -> None:
+    """A table, which fits 80 columns, and below it what would not."""
+    out.print()
+    out.print(_table_of(cells))
+    for cell in cells:
+        if cell.violations:
+            laws = ", ".join(map(_brief, _by_length(cell)))
+            out.print(f"broken by {cell.name} (calls): {laws}", markup=False)
+        if cell.problem is not None:
+            out.print(f"no verdict on {cell.name}: {cell.problem}", markup=False)
+        if cell.ended and cell.not_exercised:
+            out.print(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}", markup=False)
+
+
+def _table_of(cells: Sequence[Cell]) -> Table:
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
+    table.add_column("subject", overflow="fold")
+    for heading in ("policy", "discipline", "profile", "verdict"):
+        table.add_column(heading, no_wrap=True)
     for heading in ("calls", "calls/s"):
-        table.add_column(heading, justify="right")
-    table.add_column("broken laws (calls)", overflow="fold")
+        table.add_column(heading, justify="right", no_wrap=True)
     for cell in cells:
         table.add_row(
-            cell.subject,
+            escape(cell.subject),
             cell.policy,
             cell.discipline,
             cell.profile,
             Text(cell.verdict, style=_STYLE[cell.verdict]),
             f"{cell.steps:,}",
             f"{cell.steps / cell.seconds:,.0f}" if cell.seconds else "",
-            escape(cell.problem) if cell.problem else ", ".join(map(_brief, _by_length(cell))),
         )
     return table
 
@@ -64,7 +88,8 @@ def show_violation(out: Console, cell: Cell, violation: Violation) -> None:
     show_trace(out, violation.trace, found)
     show_difference(out, violation.expected, violation.observed)
     if violation.path is not None:
-        out.print(f"  replay    evictable replay {escape(str(violation.path))} --subject {escape(cell.subject)}")
+        command = shlex.join(["evictable", "replay", str(violation.path), "--subject", cell.subject])
+        out.print(f"  replay    {command}", markup=False, soft_wrap=True)  # whole, to be copied
 
 
 def show_difference(out: Console, expected: str, observed: str) -> None:

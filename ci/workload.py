@@ -10,7 +10,7 @@ from typing import Any
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
 from evictable.ci.files import write_json
-from evictable.ci.jobs import run_jobs
+from evictable.ci.jobs import run_job
 from evictable.ci.report import console, show_broken
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -27,7 +27,10 @@ def run_workload(
     judged: bool,
     json_path: Path | None,
 ) -> int:
-    """Drive, print the figures and the verdict; 1 if a law is broken, else 0. Raises `UsageError`."""
+    """Drive, print the figures and the verdict; 1 if a law is broken, else 0.
+
+    Raises `UsageError` and `Inconclusive`.
+    """
     total = _count_requests(path)
     err = console(stderr=True)
     name = subjects.prepare(subject, lambda line: err.print(line, markup=False))
@@ -41,7 +44,6 @@ def run_workload(
         "delay": delay,
         "judged": judged,
     }
-    results: list[Mapping[str, Any]] = []
     progress = Progress(
         TextColumn("{task.description}"),
         BarColumn(),
@@ -53,19 +55,13 @@ def run_workload(
     )
     bar = progress.add_task(name, total=total, calls=0)
 
-    def on_record(index: int, record: Mapping[str, Any]) -> None:
-        if record["kind"] in ("error", "crash"):
-            raise UsageError(record["message"])
-        if record["kind"] == "progress":
-            progress.update(bar, completed=record["requests"], calls=record["calls"])
-        elif record["kind"] == "result":
-            results.append(record)
+    def on_progress(record: Mapping[str, Any]) -> None:
+        progress.update(bar, completed=record["requests"], calls=record["calls"])
 
     if not err.is_terminal:
         err.print(f"{name}: {total:,} requests, capacity {capacity:,}", markup=False)
     with progress if err.is_terminal else nullcontext():
-        run_jobs([payload], on_record)
-    (result,) = results
+        result = run_job(payload, on_progress)
     return _report(name, capacity, policy, result, judged=judged, json_path=json_path)
 
 
@@ -89,11 +85,16 @@ def _report(
     if broken:
         out.print(f"at call {result['calls']:,}: {result['broken_at']}", markup=False)
         show_broken(out, broken)
+    code = 1 if broken else 0
     if json_path is not None:
         row = {"subject": name, "policy": policy, "capacity": capacity, "verdict": verdict, "calls_per_second": rate}
         row |= {key: value for key, value in result.items() if key != "kind"}
-        write_json(json_path, {"results": [row]})
-    return 1 if broken else 0
+        try:
+            write_json(json_path, {"results": [row]})
+        except UsageError as error:
+            console(stderr=True).print(f"evictable: {error}", markup=False)
+            code = code or 2
+    return code
 
 
 def _count_requests(path: Path) -> int:

@@ -13,6 +13,26 @@ from attrs import evolve, field, frozen
 Key = int | str
 """Names a block's content: a non-negative integer, or a string of hexadecimal bytes."""
 
+_HASH_BYTES = 8
+_GROUP_BYTES = 4
+
+
+def key_bytes(key: Key) -> bytes:
+    """The key as the subjects know it: a hash and a 4-byte group index.
+
+    An integer becomes bytes whose order is that of the integers, since ranks tie by key; its group is 0. A
+    string is hexadecimal for the whole key. Raises `ValueError` or `OverflowError` for anything else.
+    """
+    if isinstance(key, str):
+        return bytes.fromhex(key)
+    return key.to_bytes(_HASH_BYTES, "big") + bytes(_GROUP_BYTES)
+
+
+def group_of(key: Key) -> int:
+    """The index of the KV-cache group that the key belongs to."""
+    return 0 if isinstance(key, int) else int.from_bytes(key_bytes(key)[-_GROUP_BYTES:], "big")
+
+
 MISS = "MISS"
 HIT = "HIT"
 HIT_PENDING = "HIT_PENDING"
@@ -123,6 +143,10 @@ class Event:
     removed: bool
     keys: tuple[Key, ...]
     metadata_only: bool = False
+    medium: str | None = None
+    """Where the blocks are, such as ``CPU``; ``None`` where it is not recorded."""
+    locality: str | None = None
+    """``LOCAL`` or ``REMOTE`` relative to the publisher; ``None`` where it is not told."""
 
     def __str__(self) -> str:
         return ("removed " if self.removed else "stored ") + str(list(self.keys))
@@ -140,11 +164,20 @@ class Drained:
 
 @frozen
 class Gauges:
-    """What ``get_stats`` reports of the state, as fractions of the capacity; ``None`` where it has no such gauge."""
+    """What ``get_stats`` reports; ``None`` where it has no such metric.
+
+    The usages are fractions of the capacity and describe the state; the others count since the last report.
+    """
 
     usage: float | None = None
     write_usage: float | None = None
     read_usage: float | None = None
+    stores_skipped: float | None = None
+    """Keys that were offered and not admitted by the store threshold."""
+    allocation_sizes: tuple[int, ...] | None = None
+    """Of each offer that had new keys, how many, also when it was refused."""
+    allocation_failures: float | None = None
+    """Offers that were refused."""
 
 
 @frozen

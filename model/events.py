@@ -27,10 +27,13 @@ class EventLedger:
     How facts are gathered into events, and in which order facts about different keys come, is free.
     """
 
-    _waiting: dict[Key, deque[bool]] = field(factory=dict)
-    """For each key what is still to be told of it, oldest first; ``True`` is a removal."""
-    _stale: dict[Key, deque[bool]] = field(factory=dict)
-    """The same from before a reset: may be told late, or be discarded."""
+    medium: str = "CPU"
+    _waiting: dict[Key, list[deque[bool]]] = field(factory=dict)
+    """For each key what is still to be told of it, oldest first; ``True`` is a removal.
+
+    A reset may discard what was not drained, or leave it to be told late: from then on there are two readings
+    of what is still to be told, until the next whole drain.
+    """
     _ready: set[Key] = field(factory=set)
     _consumer: set[Key] = field(factory=set)
     _apart: set[Key] = field(factory=set)
@@ -39,32 +42,35 @@ class EventLedger:
     def stored(self, keys: Iterable[Key]) -> None:
         for key in keys:
             self._ready.add(key)
-            self._waiting.setdefault(key, deque()).append(False)
-            self._compare(key)
+            self._await(key, False)
 
     def removed(self, keys: Iterable[Key]) -> None:
         for key in keys:
             self._ready.discard(key)
-            self._waiting.setdefault(key, deque()).append(True)
-            self._compare(key)
+            self._await(key, True)
 
     def reset(self) -> None:
         """The consumer starts a fresh set; what was not drained may be lost."""
-        for key, facts in self._waiting.items():
-            self._stale.setdefault(key, deque()).extend(facts)
-        self._waiting.clear()
+        for readings in self._waiting.values():
+            if all(readings):
+                readings.append(deque())
         self._ready.clear()
         self._consumer.clear()
         self._apart.clear()
 
     @property
     def undrained(self) -> bool:
-        return bool(self._waiting)
+        return bool(self._untold())
 
     def delivered(self, events: Iterable[Event], *, whole: bool) -> list[EventFault]:
         """A drain delivered ``events``; ``whole`` if it came to its end. Returns what is wrong with it."""
         faults = []
         for event in events:
+            if event.medium not in (None, self.medium):
+                faults.append(
+                    EventFault("events-once", f"events of {self.medium}", f"one of {event.medium}", event.keys)
+                )
+                continue
             for key in event.keys:
                 if not event.metadata_only and not self._tell(key, event.removed):
                     told = "removed" if event.removed else "stored"
@@ -79,11 +85,11 @@ class EventLedger:
                     self._consumer.add(key)
                 self._compare(key)
         if whole:
-            if self._waiting:
-                lost = tuple(self._waiting)
+            if lost := self._untold():
                 faults.append(
                     EventFault("events-once", f"an event about each of {list(lost)}", "the drain ends without it", lost)
                 )
+            self._waiting.clear()
             if self._apart:
                 apart = tuple(self._apart)
                 faults.append(
@@ -96,15 +102,25 @@ class EventLedger:
                 )
         return faults
 
+    def _await(self, key: Key, removed: bool) -> None:
+        for facts in self._waiting.setdefault(key, [deque()]):
+            facts.append(removed)
+        self._compare(key)
+
     def _tell(self, key: Key, removed: bool) -> bool:
-        for queue in (self._waiting, self._stale):
-            facts = queue.get(key)
-            if facts and facts[0] == removed:
-                facts.popleft()
-                if not facts:
-                    del queue[key]
-                return True
-        return False
+        """Whether that is what comes next, in some reading; the others are out."""
+        fitting = [facts for facts in self._waiting.get(key, ()) if facts and facts[0] == removed]
+        for facts in fitting:
+            facts.popleft()
+        if any(fitting):
+            self._waiting[key] = fitting
+        elif fitting:
+            del self._waiting[key]
+        return bool(fitting)
+
+    def _untold(self) -> tuple[Key, ...]:
+        """The keys of which something is still to be told, in every reading."""
+        return tuple(key for key, readings in self._waiting.items() if all(readings))
 
     def _compare(self, key: Key) -> None:
         if (key in self._ready) == (key in self._consumer):

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
-from attrs import field, frozen
+from attrs import field, fields, frozen
 
 from evictable.model import calls
 from evictable.model.calls import Call, Drained, Gauges, Key, Loaded, Outcome, Raised, Stored, describe
@@ -52,6 +52,8 @@ class Step:
     order_before: Any
     events_before: int | None
     """The subject's order and number of undrained events before the call, where it shows them."""
+    order_after: Any
+    """The model's order after it: some profiles let a refusal move the order."""
     plan: StorePlan | None
     """Of ``prepare_store``."""
     at_rest_before: bool
@@ -129,6 +131,9 @@ def slots_conserved(step: Step) -> Difference | None:
     seen = step.seen
     if seen is None or seen.slots is None:
         return None
+    if seen.slots.keys() != seen.ref_cnt.keys():
+        apart = _sorted({*seen.slots} ^ {*seen.ref_cnt})
+        return Difference(f"a slot for each of {list(seen.ref_cnt)}", f"slots of {list(seen.slots)}", apart)
     taken = sorted(seen.slots.values())
     if len(set(taken)) < len(taken):
         shared = [slot for slot, times in Counter(taken).items() if times > 1]
@@ -143,14 +148,9 @@ def slots_conserved(step: Step) -> Difference | None:
                 f"slots 0 to {seen.handed_out - 1} each taken or free, once",
                 f"taken {taken}, free {sorted(seen.free)}",
             )
-    elif (
-        seen.num_free is not None
-        and seen.num_resident is not None
-        and step.capacity != seen.num_free + seen.num_resident
-    ):
-        return Difference(
-            f"{step.capacity} slots, taken or free", f"{seen.num_resident} taken and {seen.num_free} free"
-        )
+    resident = len(seen.ref_cnt) if seen.full and seen.num_resident is None else seen.num_resident
+    if seen.num_free is not None and resident is not None and step.capacity != seen.num_free + resident:
+        return Difference(f"{step.capacity} slots, taken or free", f"{resident} taken and {seen.num_free} free")
     return None
 
 
@@ -198,6 +198,14 @@ def legal_step(step: Step) -> Difference | None:
             return Difference(
                 f"ref_cnt of {key}: {' or '.join(map(_ref, allowed))}", f"{_ref(before)} became {_ref(after)}", (key,)
             )
+    for key in () if step.refused else named:  # a call that answers has taken its rows for every key, not for some
+        after, right = seen.ref_cnt.get(key), step.after.ref_cnt.get(key)
+        if after != right and right in reachable(after, rows, named[key]):
+            return Difference(f"ref_cnt of {key}: {_ref(right)}", f"stopped short at {_ref(after)}", (key,))
+    was, now = step.before.slots or {}, seen.slots or {}
+    for key, slot in was.items():  # no row gives a block another slot; of those in use `pinned-stays` says so
+        if (step.before.ref_cnt[key] == 0 or key in named) and now.get(key, slot) != slot:
+            return Difference(f"{key} keeps slot {slot}", f"{key} is in slot {now[key]}", (key,))
     return None
 
 
@@ -218,14 +226,15 @@ def pinned_stays(step: Step) -> Difference | None:
     if seen is None or seen.slots is None or step.before.slots is None:
         return None
     completed = step.named_well() if step.call.name == calls.COMPLETE_STORE else Counter()
-    for key, ref_cnt in step.before.ref_cnt.items():
+    for key, slot in step.before.slots.items():
+        ref_cnt = step.before.ref_cnt[key]
         if ref_cnt == 0 or key in completed:
             continue
-        if key not in seen.ref_cnt:
+        if key not in seen.slots:
             return Difference(f"{key} (ref_cnt {ref_cnt}) keeps its slot", f"{key} is gone", (key,))
-        if seen.slots[key] != step.before.slots[key]:
+        if seen.slots[key] != slot:
             return Difference(
-                f"{key} (ref_cnt {ref_cnt}) keeps slot {step.before.slots[key]}",
+                f"{key} (ref_cnt {ref_cnt}) keeps slot {slot}",
                 f"{key} is in slot {seen.slots[key]}",
                 (key,),
             )
@@ -248,9 +257,14 @@ def offer_protected(step: Step) -> Difference | None:
 
 def evict_order(step: Step) -> Difference | None:
     outcome = step.outcome
-    if not isinstance(outcome, Stored) or not isinstance(step.expected, Stored):
+    if not isinstance(outcome, Stored):
         return None
-    victims, right = outcome.evicted_keys, step.expected.evicted_keys
+    victims = outcome.evicted_keys
+    if not isinstance(step.expected, Stored):
+        if not victims or not step.order_is_exact:
+            return None
+        return Difference("None: the order has too few victims outside the offer", f"evicts {list(victims)}", victims)
+    right = step.expected.evicted_keys
     if len(victims) != len(right):
         return Difference(f"{len(right)} evicted: {list(right)}", f"{len(victims)} evicted: {list(victims)}", victims)
     if set(victims) == set(right) or not step.order_is_exact:
@@ -259,9 +273,14 @@ def evict_order(step: Step) -> Difference | None:
 
 
 def no_false_refusal(step: Step) -> Difference | None:
-    if step.call.name != calls.PREPARE_STORE or step.outcome is not None or not isinstance(step.expected, Stored):
+    plan = step.plan
+    if step.call.name != calls.PREPARE_STORE or step.outcome is not None or plan is None or not plan.has_room:
         return None
-    return Difference(describe(step.expected), "None, although there is room", step.expected.keys_to_store)
+    if isinstance(step.expected, Stored):
+        return Difference(describe(step.expected), "None, although there is room", plan.new)
+    # The profile itself gives up: an order that overlooks victims does not make the refusal right.
+    room = f"{plan.need} to evict, {plan.available} evictable outside the offer"
+    return Difference(f"store {list(plan.new)}: {room}", "None, although there is room", plan.new)
 
 
 def all_or_nothing(step: Step) -> Difference | None:
@@ -275,11 +294,17 @@ def all_or_nothing(step: Step) -> Difference | None:
         ("write-pending counter", before.num_pending, seen.num_pending),
         ("free slots", before.num_free, seen.num_free),
         ("undrained events", step.events_before, seen.num_events),
-        ("order", step.order_before, seen.order if step.order_is_exact else None),
+        ("order", _order_to_keep(step), seen.order if step.order_is_exact else None),
     ):
         if was is not None and now is not None and was != now:
             return Difference(f"unchanged {name} {_plain(was)}", f"{name} {_plain(now)}", _changed(was, now))
     return None
+
+
+def _order_to_keep(step: Step) -> Any:
+    """The order as it was, unless the profile moved it to where the subject has it."""
+    assert step.seen is not None
+    return None if step.seen.order == step.order_after else step.order_before
 
 
 def answer(step: Step) -> Difference | None:
@@ -296,13 +321,31 @@ def answer(step: Step) -> Difference | None:
             same = same and outcome.block_ids == expected.block_ids
         else:  # other victims free other slots: `evict-order` judges them
             same = same and len(outcome.keys_to_store) == len(outcome.block_ids) == len(set(outcome.block_ids))
+            same = same and len(outcome.evicted_keys) == len(set(outcome.evicted_keys))
     elif step.call.name == calls.PREPARE_STORE and outcome is None:
         return None  # a refusal: `no-false-refusal` judges it
     elif isinstance(outcome, Loaded) and step.misplaced:
         same = isinstance(expected, Loaded) and outcome.block_ids == expected.block_ids
     else:
         same = outcome == expected
-    return None if same else Difference(describe(expected), describe(outcome), step.call.keys)
+    if not same:
+        return Difference(describe(expected), describe(outcome), step.call.keys)
+    return _untold(step, outcome) if isinstance(outcome, Stored) else None
+
+
+def _untold(step: Step, outcome: Stored) -> Difference | None:
+    """Where the right words are not what the subject did: another slot was taken, another block is gone."""
+    seen = step.seen
+    if seen is None:
+        return None
+    for key, block_id in zip(outcome.keys_to_store, outcome.block_ids, strict=True):
+        slot = block_id if seen.slots is None else seen.slots.get(key)
+        if slot != block_id:
+            return Difference(f"{key} in slot {block_id}, as answered", f"{key} in slot {slot}", (key,))
+    gone, told = {key for key in step.before.ref_cnt if key not in seen.ref_cnt}, set(outcome.evicted_keys)
+    if gone != told:
+        return Difference(f"evicted, as answered: {_sorted(told)}", f"evicted: {_sorted(gone)}", _sorted(gone ^ told))
+    return None
 
 
 def owner_completes(step: Step) -> Difference | None:
@@ -469,12 +512,13 @@ def _changed(was: Any, now: Any) -> tuple[Key, ...]:
 
 
 def same_gauges(outcome: Gauges, expected: Outcome) -> bool:
-    """Whether every gauge that the outcome has is right, rounding apart."""
+    """Whether every metric that the outcome has, and that is certain, is right, rounding apart."""
     if not isinstance(expected, Gauges):
         return False
-    pairs = (
-        (outcome.usage, expected.usage),
-        (outcome.write_usage, expected.write_usage),
-        (outcome.read_usage, expected.read_usage),
-    )
-    return all(seen is None or (right is not None and abs(seen - right) <= 1e-9) for seen, right in pairs)
+    for metric in fields(Gauges):
+        seen, right = getattr(outcome, metric.name), getattr(expected, metric.name)
+        if seen is None or right is None:
+            continue
+        if seen != right and not (isinstance(right, float) and abs(seen - right) <= 1e-9):
+            return False
+    return True

@@ -12,6 +12,7 @@ from collections.abc import Callable, Collection, Sequence
 from attrs import define, field, frozen
 
 from evictable.model import calls
+from evictable.model.admission import Admission
 from evictable.model.calls import Answer, Call, Drained, Gauges, Key, Loaded, Outcome, Stored
 from evictable.model.events import EventLedger
 from evictable.model.lifecycle import abort_store, begin_store, commit_store, evict, is_evictable, is_ready, pin, unpin
@@ -21,11 +22,33 @@ from evictable.model.snapshot import Snapshot
 
 @frozen
 class StorePlan:
-    """What an offer needs: the new keys, how many must go, and which (``None``: there are too few)."""
+    """What an offer needs: the new keys, how many must go, and which (``None``: the order finds too few)."""
 
     new: tuple[Key, ...]
     need: int
+    available: int
+    """Evictable keys outside the offer."""
     victims: tuple[Key, ...] | None
+
+    @property
+    def has_room(self) -> bool:
+        return self.need <= self.available
+
+
+@define
+class Statistics:
+    """What was counted since the last report. An offer that raised may have been counted or not."""
+
+    skipped: int = 0
+    sizes: list[int] = field(factory=list)
+    failures: int = 0
+    certain: bool = True
+
+    def offered(self, plan: StorePlan, skipped: int) -> None:
+        self.skipped += skipped
+        if plan.new:
+            self.sizes.append(len(plan.new))
+        self.failures += plan.victims is None
 
 
 @define
@@ -35,6 +58,7 @@ class Manager:
     capacity: int
     order: Order
     with_events: bool = True
+    admission: Admission = field(factory=Admission)
     ref_cnt: dict[Key, int] = field(factory=dict)
     slots: dict[Key, int] = field(factory=dict)
     holders: dict[int, Key] = field(factory=dict)
@@ -46,7 +70,11 @@ class Manager:
     """How many loads each request has in flight of each key."""
     live: set[str] = field(factory=set)
     """Requests that were announced and have not finished."""
+    finished: set[str] = field(factory=set)
     events: EventLedger = field(factory=EventLedger)
+    statistics: Statistics = field(factory=Statistics)
+    plan: StorePlan | None = None
+    """What the latest offer needed."""
 
     # --- what can be asked about the state ---
 
@@ -60,15 +88,18 @@ class Manager:
         return not self.stores and not self.loads
 
     def plan_store(self, keys: Sequence[Key]) -> StorePlan:
-        """Which keys of an offer are new, and who must make room for them."""
-        new = tuple(key for key in dict.fromkeys(keys) if key not in self.ref_cnt)
+        """Which keys of an offer are new and admitted, and who must make room for them."""
+        admits = self.admission.admits
+        new = tuple(key for key in dict.fromkeys(keys) if key not in self.ref_cnt and admits(key))
         need = len(new) - self.num_free
+        offer = frozenset(keys)
+        available = self.order.num_idle() - sum(1 for key in offer if self.order.is_idle(key))
         if need <= 0:
-            return StorePlan(new, 0, ())
-        if need > self.order.num_idle():
-            return StorePlan(new, need, None)
-        victims = self.order.victims(need, frozenset(keys))
-        return StorePlan(new, need, None if victims is None else tuple(victims))
+            return StorePlan(new, 0, available, ())
+        if need > available:
+            return StorePlan(new, need, available, None)
+        victims = self.order.victims(need, offer)
+        return StorePlan(new, need, available, None if victims is None else tuple(victims))
 
     def misplaced(self, call: Call) -> tuple[int, ...]:
         """The places in ``call.keys`` that a careful caller would not have named.
@@ -99,8 +130,10 @@ class Manager:
 
     def may_refuse(self, call: Call) -> bool:
         """Whether ``call``, all its keys being good, breaks a promise of a careful caller all the same."""
+        if _repeats(call.keys):
+            return True
         if call.name == calls.ON_NEW_REQUEST:
-            return call.request in self.live
+            return call.request in self.live or call.request in self.finished
         if call.name == calls.RESET_CACHE:
             return not self.at_rest or self.events.undrained
         if call.name in calls.COMPLETIONS:
@@ -142,24 +175,42 @@ class Manager:
         operation = _OPERATIONS.get(call.name)
         if operation is None:
             raise ValueError(f"unknown call {call.name!r}")
+        if call.positions is not None:
+            self.order.placed(call.request, call.keys, call.positions)
         return operation(self, call, hint)
 
     def on_new_request(self, request: str | None) -> None:
         if request is not None:
             self.live.add(request)
+        self.order.announced(request)
 
     def on_request_finished(self, request: str | None) -> None:
         if request is not None:
             self.live.discard(request)
+            self.finished.add(request)
+        self.order.finished(request)
 
     def lookup(self, key: Key) -> str:
+        self.admission.looked_up(key)
+        return self.presence(key)
+
+    def presence(self, key: Key) -> str:
+        """What a lookup of ``key`` answers, asked without looking it up."""
         ref_cnt = self.ref_cnt.get(key)
         if ref_cnt is None:
             return calls.MISS
         return calls.HIT if is_ready(ref_cnt) else calls.HIT_PENDING
 
     def prepare_store(self, keys: Sequence[Key], request: str | None, hint: Stored | None = None) -> Stored | None:
-        plan = self.plan_store(keys)
+        offer = tuple(dict.fromkeys(keys))
+        self.admission.offered(offer)
+        if self.order.by_request:
+            admits, ref_cnt = self.admission.admits, self.ref_cnt
+            new = {key for key in offer if key not in ref_cnt and admits(key)}
+            ready = {key for key in offer if is_ready(ref_cnt.get(key))}
+            self.order.offered(request, offer, new, ready)
+        self.plan = plan = self.plan_store(offer)
+        self.statistics.offered(plan, self.admission.skipped(offer, self.ref_cnt))
         if plan.victims is None:
             return None
         victims = plan.victims
@@ -167,6 +218,7 @@ class Manager:
             victims = hint.evicted_keys
         for victim in victims:
             self._leave(victim, evict(self.ref_cnt[victim]))
+        self.order.evicted(victims)
         if victims and self.with_events:
             self.events.removed(victims)
         if hint is not None and self._may_be_taken(hint.block_ids, len(plan.new)):
@@ -178,7 +230,7 @@ class Manager:
             self.slots[key] = block_id
             self.holders[block_id] = key
             self.stores[key] = request
-            self.order.inserted(key)
+            self.order.inserted(key, request)
         self.num_pending += len(plan.new)
         return Stored(plan.new, block_ids, victims)
 
@@ -192,6 +244,7 @@ class Manager:
                 self.order.idle(key)
             else:
                 self._leave(key, abort_store(ref_cnt))
+                self.order.removed(key)
         if success and self.with_events:
             self.events.stored(keys)
 
@@ -202,6 +255,7 @@ class Manager:
             if is_evictable(before):
                 self.order.busy(key)
             self.loads[request, key] = self.loads.get((request, key), 0) + 1
+        self.order.loaded(request, keys)
         return Loaded(tuple(self.slots[key] for key in keys))
 
     def complete_load(self, keys: Sequence[Key], request: str | None) -> None:
@@ -226,12 +280,16 @@ class Manager:
         self.events.reset()
 
     def get_stats(self) -> Gauges:
-        """Fractions of the capacity: blocks that are not idle; of those, pending; and pinned."""
+        """Fractions of the capacity: blocks that are not idle; of those, pending; and pinned. And what was counted."""
         used = len(self.ref_cnt) - self.order.num_idle()
+        counted, self.statistics = self.statistics, Statistics()
         return Gauges(
             usage=used / self.capacity,
             write_usage=self.num_pending / self.capacity,
             read_usage=(used - self.num_pending) / self.capacity,
+            stores_skipped=counted.skipped if counted.certain else None,
+            allocation_sizes=tuple(counted.sizes) if counted.certain else None,
+            allocation_failures=counted.failures if counted.certain else None,
         )
 
     # --- parts of operations ---
@@ -247,7 +305,6 @@ class Manager:
             raise ValueError(f"{key} stays")
         del self.ref_cnt[key]
         del self.holders[self.slots.pop(key)]
-        self.order.removed(key)
 
     def _may_be_evicted(self, victims: Sequence[Key], need: int, offer: Sequence[Key]) -> bool:
         return (

@@ -1,31 +1,71 @@
-"""Profiles: which release follows which rules. The table of the project's page of behaviour, as data."""
+"""Profiles: which release follows which rules. The tables of the project's page of behaviour, as data."""
 
 from __future__ import annotations
 
+from evictable.model.admission import ADMISSIONS, Admission
 from evictable.model.manager import Manager
 from evictable.model.orders import DEFAULT_ORDER, ORDERS
 
 PROFILES: tuple[str, ...] = tuple(ORDERS)
 
-# (policy, first release, last release) -> profile. What is not in the table has no exact profile yet: `any`.
-_BY_RELEASE: tuple[tuple[str, tuple[int, int], tuple[int, int], str], ...] = (
-    ("lru", (0, 0), (0, 23), "lru-scan"),
-    ("lru", (0, 24), (0, 30), "lru-evictable"),
+# (policy, first minor release, last or None, profile), of major release 0.
+_ORDER_OF_RELEASE: tuple[tuple[str, int, int | None, str], ...] = (
+    ("lru", 0, 23, "lru-scan"),
+    ("lru", 24, 30, "lru-evictable"),
+    ("lru", 31, 32, "lru-ranked"),
+    ("lru", 33, 33, "lru-ranked-request"),
+    ("arc", 0, 29, "arc-no-fallback"),
+    ("arc", 30, 30, "arc"),
+    ("arc", 31, 33, "arc-request"),
+)
+_ADMISSION_OF_RELEASE: tuple[tuple[int, int | None, str], ...] = (
+    (0, 28, "lookups"),
+    (29, 29, "one-by-one"),
+    (30, 30, "whole-offers"),
+    (31, None, "new-keys"),
 )
 
 
+def minor_of(release: str) -> int | None:
+    """The second number of a release such as ``0.24.0``; ``None`` for one that is no 0.x release."""
+    parts = release.split(".")
+    return int(parts[1]) if len(parts) > 1 and parts[0] == "0" and parts[1].isdecimal() else None
+
+
 def profile_of_release(policy: str, release: str) -> str:
-    """The profile of a published vLLM release such as ``0.24.0`` under a policy; ``any`` if it has no exact one."""
-    major, minor = (int(part) for part in release.split(".")[:2])
-    for of_policy, first, last, profile in _BY_RELEASE:
-        if policy == of_policy and first <= (major, minor) <= last:
+    """The profile of a published vLLM release under a policy; ``any`` if it has no exact one."""
+    minor = minor_of(release)
+    for of_policy, first, last, profile in _ORDER_OF_RELEASE:
+        if minor is not None and policy == of_policy and first <= minor and (last is None or minor <= last):
             return profile
     return "any"
 
 
-def reference(profile: str, capacity: int, *, events: bool = True) -> Manager:
+def admission_of_release(release: str) -> str:
+    """The rule of the admission tracker of a published vLLM release; that of the latest for an unknown one."""
+    minor = minor_of(release)
+    for first, last, admission in _ADMISSION_OF_RELEASE:
+        if minor is not None and first <= minor and (last is None or minor <= last):
+            return admission
+    return Admission.name
+
+
+def reference(
+    profile: str,
+    capacity: int,
+    *,
+    events: bool = True,
+    admission: str = Admission.name,
+    store_threshold: int = 1,
+    max_tracker_size: int = 64_000,
+) -> Manager:
     """A fresh reference manager under a profile. Raises `KeyError` for an unknown one."""
-    return Manager(capacity=capacity, order=ORDERS[profile](), with_events=events)
+    return Manager(
+        capacity=capacity,
+        order=ORDERS[profile].of_capacity(capacity),
+        with_events=events,
+        admission=ADMISSIONS[admission](store_threshold, max_tracker_size),
+    )
 
 
-__all__ = ["DEFAULT_ORDER", "PROFILES", "profile_of_release", "reference"]
+__all__ = ["DEFAULT_ORDER", "PROFILES", "admission_of_release", "minor_of", "profile_of_release", "reference"]

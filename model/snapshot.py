@@ -40,6 +40,9 @@ class Snapshot:
     order: Any = None
     """Full only: everything that decides who is evicted next, in a form that compares."""
 
+    tracker: Mapping[Key, int] | None = None
+    """Full only: the counts of the admission tracker, the key that is pushed out next first."""
+
     def agrees_with(self, expected: Snapshot) -> bool:
         """Whether nothing that both know of differs. ``order`` and ``num_events`` have no counterpart."""
         return (
@@ -50,7 +53,7 @@ class Snapshot:
             and (self.num_resident is None or self.num_resident == expected.num_resident)
             and (self.num_pending is None or self.num_pending == expected.num_pending)
             and (self.num_free is None or self.num_free == expected.num_free)
-            and (self.free is None or self._accounts_for_slots())
+            and self._accounts_for_slots()
         )
 
     def _same_evictable(self, expected: Collection[Key]) -> bool:
@@ -58,6 +61,6 @@ class Snapshot:
         return len(self.evictable) == len(expected) and set(self.evictable) == set(expected)
 
     def _accounts_for_slots(self) -> bool:
-        assert self.free is not None
-        taken = [] if self.slots is None else list(self.slots.values())
-        return self.handed_out is None or sorted([*taken, *self.free]) == list(range(self.handed_out))
+        if self.free is None or self.slots is None or self.handed_out is None:
+            return True
+        return sorted([*self.slots.values(), *self.free]) == list(range(self.handed_out))

@@ -10,9 +10,10 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from attrs import frozen
+from attrs import asdict, fields, frozen
 
 from evictable.model import calls
+from evictable.model.admission import ADMISSIONS
 from evictable.model.calls import Call, CallName, Drained, Event, Gauges, Key, Loaded, Outcome, Raised, Stored
 from evictable.model.snapshot import Snapshot
 
@@ -38,6 +39,8 @@ class Head:
     events: bool = True
     store_threshold: int = 1
     max_tracker_size: int | None = None
+    admission: str | None = None
+    """The rule of the admission tracker, where there is a threshold."""
     discipline: str | None = None
     law: str | None = None
     """The law that the last call breaks, in a counterexample."""
@@ -112,6 +115,12 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
     capacity = _typed(number, record, "capacity", int)
     if capacity < 1:
         raise TraceError(number, f'"capacity" is {capacity}; a cache has at least 1 slot')
+    tracker_size = _typed(number, record, "max_tracker_size", int, None)
+    if tracker_size is not None and tracker_size < 1:
+        raise TraceError(number, f'"max_tracker_size" is {tracker_size}; it is at least 1')
+    admission = _typed(number, record, "admission", str, None)
+    if admission is not None and admission not in ADMISSIONS:
+        raise TraceError(number, f'unknown "admission" {admission!r}; known: {", ".join(ADMISSIONS)}')
     return Head(
         capacity=capacity,
         subject=_typed(number, record, "subject", str, "impl"),
@@ -119,7 +128,8 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
         profile=_typed(number, record, "profile", str, "auto"),
         events=_typed(number, record, "events", bool, True),
         store_threshold=threshold,
-        max_tracker_size=_typed(number, record, "max_tracker_size", int, None),
+        max_tracker_size=tracker_size,
+        admission=admission,
         discipline=_typed(number, record, "discipline", str, None),
         law=_typed(number, record, "law", str, None),
     )
@@ -192,7 +202,26 @@ def _keys(number: int, name: str, value: Any) -> tuple[Key, ...]:
             raise TraceError(
                 number, f"key {key!r}: keys are integers from 0 to 2**64 - 1, or strings of hexadecimal digits"
             )
-    return tuple(value)
+    return tuple(key.lower() if isinstance(key, str) else key for key in value)
+
+
+def _table_key(number: int, name: str) -> Key:
+    """The key that names a field of a JSON object: as `_table_name` writes it."""
+    if _reads_as_index(name):
+        return int(name)
+    digits = name.removeprefix("0x")
+    if not _is_hexadecimal(digits):
+        raise TraceError(number, f"key {name!r}: not an integer from 0 to 2**64 - 1, nor hexadecimal digits")
+    return digits.lower()
+
+
+def _table_name(key: Key) -> str:
+    """All names in JSON are strings: what would read as an integer but is hexadecimal begins with ``0x``."""
+    return f"0x{key}" if isinstance(key, str) and _reads_as_index(key) else str(key)
+
+
+def _reads_as_index(name: str) -> bool:
+    return name.isascii() and name.isdecimal() and len(name) <= 20 and str(int(name)) == name and int(name) < 2**64
 
 
 def _is_hexadecimal(text: str) -> bool:
@@ -212,7 +241,7 @@ def _read_answer(number: int, call: Call, value: Any) -> Outcome:
     if value is None:
         return None
     if call.name == calls.LOOKUP:
-        if value not in calls.LOOKUP_ANSWERS:
+        if not isinstance(value, str) or value not in calls.LOOKUP_ANSWERS:
             raise TraceError(
                 number, f'"returns" is {value!r}; a lookup returns {", ".join(sorted(calls.LOOKUP_ANSWERS))}'
             )
@@ -226,6 +255,8 @@ def _read_answer(number: int, call: Call, value: Any) -> Outcome:
                     _typed(number, event, "removed", bool),
                     _keys(number, "keys", event.get("keys")),
                     _typed(number, event, "metadata_only", bool, False),
+                    _typed(number, event, "medium", str, None),
+                    _typed(number, event, "locality", str, None),
                 )
                 for event in value
             )
@@ -241,10 +272,11 @@ def _read_answer(number: int, call: Call, value: Any) -> Outcome:
     if call.name == calls.PREPARE_LOAD:
         return Loaded(_ids(number, "block_ids", value.get("block_ids")))
     if call.name == calls.GET_STATS:
-        gauges = {name: value.get(name) for name in ("usage", "write_usage", "read_usage")}
-        if not all(gauge is None or isinstance(gauge, (int, float)) for gauge in gauges.values()):
+        metrics = {metric.name: value.get(metric.name) for metric in fields(Gauges)}
+        sizes = metrics.pop("allocation_sizes")
+        if not all(one is None or isinstance(one, (int, float)) for one in metrics.values()):
             raise TraceError(number, '"returns" of get_stats holds numbers or null')
-        return Gauges(**gauges)
+        return Gauges(**metrics, allocation_sizes=None if sizes is None else _ids(number, "allocation_sizes", sizes))
     raise TraceError(number, f"{call.name} returns null")
 
 
@@ -254,7 +286,7 @@ def _read_state(number: int, state: Mapping[str, Any]) -> Snapshot:
         if table is None:
             return None
         _ids(number, name, list(table.values()))
-        return {(int(key) if key.isdecimal() else key): value for key, value in table.items()}
+        return {_table_key(number, key): value for key, value in table.items()}
 
     ref_cnt = by_key("ref_cnt")
     if ref_cnt is None:
@@ -265,14 +297,24 @@ def _read_state(number: int, state: Mapping[str, Any]) -> Snapshot:
         ref_cnt=ref_cnt,
         slots=by_key("slots"),
         evictable=None if evictable is None else _keys(number, "evictable", evictable),
+        num_resident=_typed(number, state, "num_resident", int, None),
         num_evictable=_typed(number, state, "num_evictable", int, None),
         num_pending=_typed(number, state, "num_pending", int, None),
+        num_free=_typed(number, state, "num_free", int, None),
         num_events=_typed(number, state, "num_events", int, None),
         full=True,
         free=None if free is None else _ids(number, "free", free),
         handed_out=_typed(number, state, "handed_out", int, None),
-        order=state.get("order"),
+        order=_order(number, state.get("order")),
     )
+
+
+def _order(number: int, value: Any) -> Any:
+    """With tuples for lists, as the orders of the model have it, so that the two compare."""
+    try:
+        return tuple(_order(number, part) for part in value) if isinstance(value, list) else value
+    except RecursionError:
+        raise TraceError(number, '"order" is nested too deeply') from None
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -295,7 +337,7 @@ def head_record(head: Head) -> dict[str, Any]:
         "store_threshold": head.store_threshold,
         "events": head.events,
     }
-    for name in ("max_tracker_size", "discipline", "law"):
+    for name in ("max_tracker_size", "admission", "discipline", "law"):
         if getattr(head, name) is not None:
             record[name] = getattr(head, name)
     return record
@@ -345,20 +387,21 @@ def _answer_record(outcome: Outcome) -> Any:
         return [
             {"removed": event.removed, "keys": list(event.keys)}
             | ({"metadata_only": True} if event.metadata_only else {})
+            | {name: value for name in ("medium", "locality") if (value := getattr(event, name)) is not None}
             for event in outcome.events
         ]
     if isinstance(outcome, Gauges):
-        return {"usage": outcome.usage, "write_usage": outcome.write_usage, "read_usage": outcome.read_usage}
+        return {name: value for name, value in asdict(outcome).items() if value is not None}
     return outcome
 
 
 def state_record(state: Snapshot) -> dict[str, Any]:
-    record: dict[str, Any] = {"ref_cnt": {str(key): count for key, count in state.ref_cnt.items()}}
+    record: dict[str, Any] = {"ref_cnt": {_table_name(key): count for key, count in state.ref_cnt.items()}}
     if state.slots is not None:
-        record["slots"] = {str(key): slot for key, slot in state.slots.items()}
+        record["slots"] = {_table_name(key): slot for key, slot in state.slots.items()}
     if state.evictable is not None:
         record["evictable"] = list(state.evictable)
-    for name in ("num_evictable", "num_pending", "num_events", "handed_out"):
+    for name in ("num_resident", "num_evictable", "num_pending", "num_free", "num_events", "handed_out"):
         if getattr(state, name) is not None:
             record[name] = getattr(state, name)
     if state.free is not None:

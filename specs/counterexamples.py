@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
+from attrs import evolve
+
+from evictable.model.admission import Admission
 from evictable.model.calls import Call
-from evictable.model.profiles import reference
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import NOT_RECORDED, Entry, Head, Trace
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
-from evictable.specs.session import Session
+from evictable.specs.session import Session, model_of
 from evictable.specs.shrink import Counterexample
 from evictable.specs.subjects.base import Setup, SubjectKind
 
 
 def setup_of(head: Head) -> Setup:
-    """How to build the subject of a trace. Raises `UsageError` for what this release cannot build."""
-    if head.store_threshold > 1:
-        raise UsageError("line 1: store_threshold above 1 cannot be played by this release")
-    return Setup(head.capacity, head.policy, head.events)
+    """How to build the subject of a trace."""
+    setup = Setup(head.capacity, head.policy, head.events, head.store_threshold)
+    return setup if head.max_tracker_size is None else evolve(setup, max_tracker_size=head.max_tracker_size)
 
 
 def replay(
-    kind: SubjectKind, setup: Setup, profile: str, sequence: tuple[Call, ...], head: Head
+    kind: SubjectKind, setup: Setup, profile: str, sequence: Iterable[Call], head: Head
 ) -> tuple[Session, Trace]:
     """Play ``sequence`` on a fresh subject up to its first broken law, recording the state after every call."""
     session = Session.begin(kind, setup, profile)
@@ -48,6 +51,9 @@ def trace_of(kind: SubjectKind, found: Counterexample, discipline: str) -> Trace
         policy=found.setup.policy,
         profile=found.profile,
         events=found.setup.events,
+        store_threshold=found.setup.store_threshold,
+        max_tracker_size=found.setup.max_tracker_size if found.setup.store_threshold > 1 else None,
+        admission=kind.admission if found.setup.store_threshold > 1 else None,
         discipline=discipline,
         law=found.law,
     )
@@ -65,7 +71,8 @@ def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
     shown = all(state is not None for state in states) and bool(states)
     first = Snapshot({}, {}, (), num_events=0 if _counts_events(states) else None, full=True, order=None)
     current: list[Snapshot | None] = [first if shown else None]
-    judge = Judge(reference(profile, setup.capacity, events=setup.events), lambda keys: current[0])
+    model = model_of(setup, profile, trace.head.admission or Admission.name)
+    judge = Judge(model, lambda keys: current[0], always_full=True)
     for entry in trace.entries:
         if entry.outcome is NOT_RECORDED:
             raise UsageError(

@@ -10,12 +10,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from evictable.model import calls
 from evictable.model.calls import Call, Drained, Gauges, Key, Outcome, Raised, Stored, describe
 from evictable.model.events import EventFault
 from evictable.model.laws import LAWS, Difference, Law, Step, same_gauges
+from evictable.model.lifecycle import IDLE
 from evictable.model.manager import Manager, StorePlan
 from evictable.model.snapshot import Snapshot
 
@@ -54,6 +55,8 @@ class Judge:
 
     model: Manager
     look: Look
+    always_full: bool = False
+    """Every look shows everything, whatever it asks for: so do the states of a trace."""
     exercised: set[str] = field(factory=set)
     """Laws that some call has put to the test."""
     _order: Any = None
@@ -66,7 +69,7 @@ class Judge:
     """The model's full state after the last call, so that it is not built twice."""
 
     def __attrs_post_init__(self) -> None:
-        self._small = self.model.capacity <= SMALL
+        self._small = self.always_full or self.model.capacity <= SMALL
         self._until_scan = self._scan_every = max(SCAN_EVERY, self.model.capacity)
         first = self.look(None if self._small else ())
         self._shown = first is not None
@@ -93,17 +96,22 @@ class Judge:
             excused = bool(misplaced) or may_refuse
             expected: Outcome = outcome if excused else describe_right(model, call)
             right = excused
-        else:
-            may_refuse = False
             if call.name == calls.PREPARE_STORE:
                 plan = model.plan_store(call.keys)
+                model.statistics.certain = False
+        else:
+            may_refuse = False
             if call.name == calls.TAKE_EVENTS:
                 faults = self._drain(call, outcome)
-                expected, right = outcome if isinstance(outcome, Drained) else Drained(()), not faults
+                expected = outcome if isinstance(outcome, Drained) else Drained(())
+                right = outcome == expected and not faults
             else:
                 good = call if not misplaced else call.with_keys(_without(call.keys, misplaced))
                 expected = model.perform(good, hint=outcome)
                 right = outcome == expected or _alike(outcome, expected)
+                if call.name == calls.PREPARE_STORE:
+                    plan = model.plan
+                    right = right and (outcome is not None or plan is None or not plan.has_room)
 
         seen = self.look(touched) if self._shown else None
         after = model.snapshot(touched)
@@ -112,16 +120,22 @@ class Judge:
         refused = isinstance(outcome, Raised) or (outcome is None and call.name == calls.PREPARE_STORE)
         if refused and seen is not None:
             agrees = agrees and self._num_events == seen.num_events
-            agrees = agrees and (not model.order.exact or not full or self._order == seen.order)
+            if full and model.order.exact and self._order is not None:
+                agrees = agrees and seen.order in (self._order, model.order.state())
         self._note(call, outcome, misplaced, plan, refused=refused, at_rest_before=at_rest_before)
         order_before, events_before = self._order if full else None, self._num_events
         if seen is not None:
             self._num_events = seen.num_events
             self._order = seen.order
+        if seen is not None and not full and not agrees:
+            # A call may have changed more than it touches: the laws are asked of everything.
+            seen, after = self.look(None), model.snapshot(None)
+            before = _all_before(before, after, touched or (), expected, seen)
         if right and agrees:
+            if isinstance(outcome, Raised) and seen is not None and seen.tracker is not None:
+                # Whether an offer that raised was counted is left open: follow the subject.
+                model.admission.follow(seen.tracker)
             return ()
-        if isinstance(outcome, Raised) and call.name == calls.PREPARE_STORE:
-            plan = model.plan_store(call.keys)
         step = Step(
             call=call,
             misplaced=misplaced,
@@ -133,6 +147,7 @@ class Judge:
             seen=seen,
             order_before=order_before,
             events_before=events_before,
+            order_after=model.order.state(),
             plan=plan,
             at_rest_before=at_rest_before,
             at_rest_after=model.at_rest,
@@ -204,11 +219,25 @@ _OF_EVERY_CALL = ("evictable-iff-idle", "counters-agree", "slots-conserved", "re
 def describe_right(model: Manager, call: Call) -> str:
     """What ``call`` should have come to, in words, without carrying it out."""
     if call.name == calls.LOOKUP:
-        return model.lookup(call.keys[0])
+        return model.presence(call.keys[0])
     if call.name == calls.PREPARE_STORE:
         plan = model.plan_store(call.keys)
         return "None" if plan.victims is None else f"store {list(plan.new)}, evicting {list(plan.victims)}"
     return "an answer: every key is named as it may be"
+
+
+def _all_before(
+    before: Snapshot, after: Snapshot, touched: Collection[Key], expected: Outcome, seen: Snapshot | None
+) -> Snapshot:
+    """The model's full state before a call, from what it touched and the full state after it."""
+    ref_cnt = {key: ref_cnt for key, ref_cnt in after.ref_cnt.items() if key not in touched} | dict(before.ref_cnt)
+    slots = {key: slot for key, slot in (after.slots or {}).items() if key not in touched} | dict(before.slots or {})
+    for key in expected.evicted_keys if isinstance(expected, Stored) else ():
+        if key not in ref_cnt:  # the subject spared it
+            ref_cnt[key] = IDLE
+            if seen is not None and seen.slots is not None and key in seen.slots:
+                slots[key] = seen.slots[key]
+    return evolve(before, ref_cnt=ref_cnt, slots=slots, evictable=None, full=True)
 
 
 def _without(keys: tuple[Key, ...], places: tuple[int, ...]) -> tuple[Key, ...]:

@@ -8,7 +8,6 @@ from attrs import define, evolve, field, frozen
 
 from evictable.model.laws import LAWS
 from evictable.specs.budget import Budget
-from evictable.specs.callers import machine
 from evictable.specs.callers.walk import walk
 from evictable.specs.session import Session
 from evictable.specs.shrink import Counterexample, Shrinker
@@ -24,8 +23,10 @@ ENGINES = (RANDOM, HYPOTHESIS)
 # The walk is an order of magnitude faster; the machine varies what the walk was not written to vary.
 _SHARES = {RANDOM: 0.75, HYPOTHESIS: 0.25}
 
-FURTHER_TRIES = 12
+FURTHER_TRIES = 40
 """How many more times a law is shrunk from another place: a shorter sequence may hide behind another start."""
+SHRINKING = 0.3
+"""Those further times may play so many calls for each call of the search: by calls, so that a run repeats."""
 
 
 @frozen
@@ -38,6 +39,7 @@ class Task:
     discipline: str
     seed: int = 0
     vary_capacity: bool = True
+    vary_tracker: bool = False
 
 
 @frozen
@@ -62,6 +64,7 @@ class Search:
     seconds: float = 0.0
     exercised: set[str] = field(factory=set)
     _tries: dict[str, int] = field(factory=dict)
+    _played: int = 0
 
     def run(self, engines: tuple[str, ...], max_calls: int | None, max_seconds: float | None) -> None:
         """Search until the bounds are reached; they are shared out among the engines."""
@@ -110,9 +113,12 @@ class Search:
                 budget,
                 task.seed,
                 vary_capacity=task.vary_capacity,
+                vary_tracker=task.vary_tracker,
             ):
                 ended(session)
         else:
+            from evictable.specs.callers import machine  # Hypothesis: a good part of a short run's time
+
             machine.drive(
                 task.kind,
                 task.setup,
@@ -122,6 +128,7 @@ class Search:
                 task.seed,
                 ended,
                 vary_capacity=task.vary_capacity,
+                vary_tracker=task.vary_tracker,
             )
 
     def _take(self, session: Session, engine: str) -> None:
@@ -133,21 +140,30 @@ class Search:
     def _shrink(self, session: Session, law: str, engine: str) -> None:
         known = self.findings.get(law)
         if known is not None:
-            tries = self._tries[law] = self._tries.get(law, 0) + 1
-            if tries > FURTHER_TRIES or known.counterexample.size[0] == 1:
+            tries = self._tries.get(law, 0)
+            spent = self._played > SHRINKING * self.steps
+            if tries >= FURTHER_TRIES or spent or known.counterexample.size[0] == 1:
                 return
+            self._tries[law] = tries + 1
         task = self.task
         shrinker = Shrinker(task.kind, task.profile, task.discipline, law)
         calls = [record.call for record in session.records]
         smallest = shrinker.shrink(session.setup, calls)
+        if known is not None:
+            self._played += shrinker.played
         if smallest is None:
             # Played again, the calls do not break the law: the subject depends on something else.
             smallest = Counterexample(law, session.setup, task.profile, tuple(session.records), session.broken)
+        for broken in smallest.broken:  # what breaks one law in few calls may break another
+            self._keep(evolve(smallest, law=broken.law.id), engine)
+
+    def _keep(self, counterexample: Counterexample, engine: str) -> None:
+        known = self.findings.get(counterexample.law)
         if known is None:
-            found = Finding(smallest, engine, self.steps, self.seconds)
-        elif smallest.size < known.counterexample.size:
-            found = evolve(known, counterexample=smallest)
+            found = Finding(counterexample, engine, self.steps, self.seconds)
+        elif counterexample.size < known.counterexample.size:
+            found = evolve(known, counterexample=counterexample)
         else:
             return
-        self.findings[law] = found
+        self.findings[counterexample.law] = found
         self.on_finding(found)

@@ -8,6 +8,7 @@ from attrs import define, field, frozen
 
 from evictable.model import calls
 from evictable.model.calls import Call, Outcome, Raised, Stored
+from evictable.model.manager import Manager
 from evictable.model.profiles import reference
 from evictable.specs.callers.disciplines import CARELESS, Promises
 from evictable.specs.judge import Broken, Judge
@@ -41,7 +42,7 @@ class Session:
     @classmethod
     def begin(cls, kind: SubjectKind, setup: Setup, profile: str, discipline: str = CARELESS) -> Session:
         subject = kind.make(setup)
-        model = reference(profile, setup.capacity, events=setup.events)
+        model = model_of(setup, profile, kind.admission)
         return cls(setup, profile, subject, Judge(model, subject.snapshot), discipline, Promises(events=setup.events))
 
     def allows(self, call: Call) -> bool:
@@ -76,7 +77,7 @@ class Session:
             yield Call(calls.COMPLETE_STORE, (key,), request)
         for request, key in sorted(promises.loads.elements(), key=str):
             yield Call(calls.COMPLETE_LOAD, (key,), request)
-        request = "last"
+        request = "rest"
         yield Call(calls.ON_NEW_REQUEST, request=request)
         used = [key for record in self.records for key in record.call.keys if isinstance(key, int)]
         first = max(used, default=-1) + 1
@@ -87,6 +88,18 @@ class Session:
             yield Call(calls.COMPLETE_STORE, outcome.keys_to_store, request)
         if self.setup.events:
             yield Call(calls.TAKE_EVENTS)
+
+
+def model_of(setup: Setup, profile: str, admission: str) -> Manager:
+    """The reference manager beside a subject of that setup."""
+    return reference(
+        profile,
+        setup.capacity,
+        events=setup.events,
+        admission=admission,
+        store_threshold=setup.store_threshold,
+        max_tracker_size=setup.max_tracker_size,
+    )
 
 
 def play(

@@ -6,11 +6,13 @@ if its caller keeps the promises of the discipline and the law breaks at the ver
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import itertools
+from collections.abc import Sequence
 
 from attrs import define, evolve, frozen
 
-from evictable.model.calls import Call, Key
+from evictable.model.calls import LOOKUP, Call, Key
+from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken
 from evictable.specs.session import Record, Session
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -31,9 +33,15 @@ class Counterexample:
         return tuple(record.call for record in self.records)
 
     @property
-    def size(self) -> tuple[int, int, int]:
-        """What is compared: calls, then keys named, then slots."""
-        return len(self.records), sum(len(record.call.keys) for record in self.records), self.setup.capacity
+    def size(self) -> tuple[int, ...]:
+        """What is compared: calls, then keys named, then slots, then keys with a position, then the tracker."""
+        return (
+            len(self.records),
+            sum(len(record.call.keys) for record in self.records),
+            self.setup.capacity,
+            sum(record.call.positions is not None for record in self.records),
+            self.setup.max_tracker_size,
+        )
 
     def difference_of(self) -> Broken:
         return next(broken for broken in self.broken if broken.law.id == self.law)
@@ -41,7 +49,7 @@ class Counterexample:
 
 @define
 class Shrinker:
-    """Shrinks for one subject under one discipline; ``tries`` counts the candidates played."""
+    """Shrinks for one subject under one discipline; counts the candidates tried and the calls played in them."""
 
     kind: SubjectKind
     profile: str
@@ -49,72 +57,141 @@ class Shrinker:
     law: str
     most_tries: int = 4000
     tries: int = 0
+    played: int = 0
+    _best: Counterexample | None = None
 
     def shrink(self, setup: Setup, sequence: Sequence[Call]) -> Counterexample | None:
         """The smallest counterexample found; ``None`` if ``sequence`` itself does not break the law."""
-        best = self.attempt(setup, sequence)
-        if best is None:
-            return None
-        improved = True
-        while improved and self.tries < self.most_tries:
-            improved = False
-            for candidate_setup, candidate in self._candidates(best):
-                if self.tries >= self.most_tries:
-                    break
-                smaller = self.attempt(candidate_setup, candidate)
-                if smaller is not None and (smaller.size, _names(smaller)) < (best.size, _names(best)):
-                    best, improved = smaller, True
-                    break
-        return best
+        self._best = self.attempt(setup, sequence)
+        before: Counterexample | None = None
+        while self._best is not before:
+            before = self._best
+            for shorten in (
+                self._leave_out_calls,
+                self._leave_out_pairs,
+                self._merge_calls,
+                self._simplify_setup,
+                self._leave_out_keys,
+                self._leave_out_positions,
+                self._unify_names,
+            ):
+                shorten()
+        return self._best
 
     def attempt(self, setup: Setup, sequence: Sequence[Call]) -> Counterexample | None:
         """Play ``sequence``; a counterexample, cut after the call that breaks the law, or ``None``."""
         self.tries += 1
-        session = Session.begin(self.kind, setup, self.profile, self.discipline)
+        try:
+            session = Session.begin(self.kind, setup, self.profile, self.discipline)
+        except UsageError:
+            return None  # it cannot be built as small as that
         for call in sequence:
             if not session.allows(call):
                 return None
             session.step(call)
+            self.played += 1
             if session.broken:
                 break
         if not any(broken.law.id == self.law for broken in session.broken):
             return None
         return Counterexample(self.law, setup, self.profile, tuple(session.records), session.broken)
 
-    def _candidates(self, best: Counterexample) -> Iterator[tuple[Setup, Sequence[Call]]]:
-        sequence, setup = best.calls, best.setup
-        length = len(sequence)
-        size = length // 2
+    # --- passes: each tries smaller neighbours of the best so far ---
+
+    def _leave_out_calls(self) -> None:
+        size = len(self._calls) // 2
         while size >= 1:
-            for start in range(0, length, size):
-                yield setup, sequence[:start] + sequence[start + size :]
+            start = 0
+            while start < len(self._calls):
+                calls = self._calls
+                if not self._try(calls[:start] + calls[start + size :]):
+                    start += size
             size //= 2
-        for first in range(length):  # two calls that only go together: a load and its completion
-            for second in range(first + 1, min(length, first + 8)):
-                yield setup, sequence[:first] + sequence[first + 1 : second] + sequence[second + 1 :]
-        for capacity in range(1, setup.capacity):
-            yield evolve(setup, capacity=capacity), sequence
-        for place, call in enumerate(sequence):
-            if len(call.keys) > 1:
-                for out in range(len(call.keys)):
-                    fewer = evolve(call, keys=call.keys[:out] + call.keys[out + 1 :], positions=_less(call, out))
-                    yield setup, (*sequence[:place], fewer, *sequence[place + 1 :])
-        keys = list(dict.fromkeys(key for call in sequence for key in call.keys))
-        for key in keys:  # one key less, everywhere
-            kept = tuple(_drop(call, key) for call in sequence)
-            yield setup, tuple(call for call in kept if call is not None)
-        yield setup, _rename_keys(sequence, {key: place for place, key in enumerate(keys)})
-        for one in keys:
-            for other in keys:
-                if one != other:
-                    yield setup, _rename_keys(sequence, {other: one})
-        requests = list(dict.fromkeys(call.request for call in sequence if call.request is not None))
-        yield setup, _rename_requests(sequence, {name: f"r{place + 1}" for place, name in enumerate(requests)})
-        for one in requests:
-            for other in requests:
-                if one != other:
-                    merged = _rename_requests(sequence, {other: one})
-                    yield setup, _without_repeated_announcements(merged)
+
+    def _leave_out_pairs(self) -> None:
+        """Two calls that only go together, as a preparation and its completion."""
+        for first in range(len(self._calls)):
+            for second in range(first + 1, first + 8):
+                calls = self._calls
+                if second < len(calls):
+                    self._try(calls[:first] + calls[first + 1 : second] + calls[second + 1 :])
+
+    def _merge_calls(self) -> None:
+        """Two calls of a kind as one about the keys of both."""
+        for first in range(len(self._calls)):
+            for second in range(first + 1, len(self._calls)):
+                calls = self._calls
+                if second >= len(calls):
+                    break
+                one, other = calls[first], calls[second]
+                if one.keys and evolve(one, keys=other.keys, positions=other.positions) == other and one.name != LOOKUP:
+                    keys = tuple(dict.fromkeys(one.keys + other.keys))
+                    merged = evolve(one, keys=keys, positions=None)
+                    rest = calls[first + 1 : second] + calls[second + 1 :]
+                    if not self._try((*calls[:first], merged, *rest)):
+                        self._try((*calls[:first], *calls[first + 1 : second], merged, *calls[second + 1 :]))
+
+    def _simplify_setup(self) -> None:
+        for capacity in range(1, self._setup.capacity):
+            if self._try(self._calls, evolve(self._setup, capacity=capacity)):
+                break
+        if self._setup.store_threshold > 1:
+            for size in range(1, min(self._setup.max_tracker_size, 8)):
+                if self._try(self._calls, evolve(self._setup, max_tracker_size=size)):
+                    break
+
+    def _leave_out_keys(self) -> None:
+        for key in dict.fromkeys(key for call in self._calls for key in call.keys):
+            kept = (_drop(call, key) for call in self._calls)
+            self._try(tuple(call for call in kept if call is not None))
+        for place in range(len(self._calls)):
+            out = 0
+            while place < len(self._calls) and len(self._calls[place].keys) > 1 and out < len(self._calls[place].keys):
+                call = self._calls[place]
+                fewer = evolve(call, keys=call.keys[:out] + call.keys[out + 1 :], positions=_less(call, out))
+                if not self._try(_with(self._calls, place, fewer)):
+                    out += 1
+
+    def _leave_out_positions(self) -> None:
+        self._try(tuple(evolve(call, positions=None) for call in self._calls))
+        for place in range(len(self._calls)):
+            if place < len(self._calls) and self._calls[place].positions is not None:
+                self._try(_with(self._calls, place, evolve(self._calls[place], positions=None)))
+
+    def _unify_names(self) -> None:
+        """Fewer and plainer keys and requests."""
+        keys = list(dict.fromkeys(key for call in self._calls for key in call.keys))
+        for one, other in itertools.permutations(keys, 2):
+            self._try(_rename_keys(self._calls, {other: one}))
+        keys = list(dict.fromkeys(key for call in self._calls for key in call.keys))
+        self._try(_rename_keys(self._calls, {key: place for place, key in enumerate(keys)}))
+        requests = list(dict.fromkeys(call.request for call in self._calls if call.request is not None))
+        for one, other in itertools.permutations(requests, 2):
+            self._try(_without_repeated_announcements(_rename_requests(self._calls, {other: one})))
+        requests = list(dict.fromkeys(call.request for call in self._calls if call.request is not None))
+        self._try(_rename_requests(self._calls, {name: f"r{place + 1}" for place, name in enumerate(requests)}))
+
+    # --- the best so far ---
+
+    @property
+    def _calls(self) -> tuple[Call, ...]:
+        return () if self._best is None else self._best.calls
+
+    @property
+    def _setup(self) -> Setup:
+        assert self._best is not None
+        return self._best.setup
+
+    def _try(self, sequence: Sequence[Call], setup: Setup | None = None) -> bool:
+        """Take ``sequence`` for the best if it breaks the law and is smaller; whether it was."""
+        best = self._best
+        if best is None or self.tries >= self.most_tries or (setup is None and sequence == best.calls):
+            return False
+        smaller = self.attempt(setup or best.setup, sequence)
+        if smaller is None or (smaller.size, _names(smaller)) >= (best.size, _names(best)):
+            return False
+        self._best = smaller
+        return True
 
 
 def _names(counterexample: Counterexample) -> tuple[tuple[str, ...], tuple[tuple[bool, Key], ...]]:
@@ -127,6 +204,10 @@ def _names(counterexample: Counterexample) -> tuple[tuple[str, ...], tuple[tuple
 
 def _less(call: Call, out: int) -> tuple[int | None, ...] | None:
     return None if call.positions is None else call.positions[:out] + call.positions[out + 1 :]
+
+
+def _with(sequence: Sequence[Call], place: int, call: Call) -> tuple[Call, ...]:
+    return (*sequence[:place], call, *sequence[place + 1 :])
 
 
 def _drop(call: Call, key: Key) -> Call | None:

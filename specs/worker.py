@@ -1,7 +1,7 @@
 """One job in a process of its own: a subject is driven where it lives, and only results cross.
 
 Reads one JSON object (the job) from standard input and writes JSON lines to standard output, each with a
-``kind``: ``progress``, ``finding``, ``result``, or ``error`` (bad input; the process then ends with 2).
+``kind``: ``loaded``, ``progress``, ``finding``, ``result``, or ``error`` (bad input; the process then ends with 2).
 Run as ``python -m evictable.specs.worker``.
 """
 
@@ -12,20 +12,23 @@ import os
 import signal
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from attrs import evolve
+
 from evictable.model import trace as traces
 from evictable.model.calls import Answer, Call, Outcome, Raised
-from evictable.model.profiles import PROFILES, reference
+from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.search import Finding, Search, Task
-from evictable.specs.subjects.base import Setup, SubjectKind
+from evictable.specs.session import model_of
+from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 
 Send = Callable[[Mapping[str, Any]], None]
 
@@ -35,13 +38,38 @@ PROGRESS_EVERY = 0.2
 
 def check(job: Mapping[str, Any], send: Send) -> None:
     """Search one subject under one policy, profile and discipline."""
-    kind = subjects.load(job["subject"])
+    told = 0.0
+
+    def alive(*_: object) -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress", "steps": search.steps, "seconds": search.seconds})
+
+    def make(setup: Setup) -> Subject:
+        # Also while a counterexample is being shrunk, which takes a slow subject long.
+        alive()
+        return loaded.make(setup)
+
+    loaded = subjects.load(job["subject"])
+    kind = evolve(loaded, make=make)
     profile = _profile(job["profile"], kind, job["policy"])
     capacity = job["capacity"]
-    setup = Setup(capacity or 3, job["policy"])
-    task = Task(kind, setup, profile, job["discipline"], job["seed"], vary_capacity=capacity is None)
-    kind.make(setup)
-    told = 0.0
+    threshold, tracker = job.get("store_threshold", 1), job.get("max_tracker_size")
+    setup = Setup(capacity or 3, job["policy"], store_threshold=threshold)
+    if tracker is not None:
+        setup = evolve(setup, max_tracker_size=tracker)
+    task = Task(
+        kind,
+        setup,
+        profile,
+        job["discipline"],
+        job["seed"],
+        vary_capacity=capacity is None,
+        vary_tracker=threshold > 1 and tracker is None,
+    )
+    loaded.make(setup)
+    send({"kind": "loaded", "profile": profile})
 
     def on_finding(finding: Finding) -> None:
         found = finding.counterexample
@@ -57,18 +85,11 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             }
         )
 
-    def on_progress(search: Search) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
-            send({"kind": "progress", "steps": search.steps, "seconds": search.seconds, "laws": len(search.findings)})
-
-    search = Search(task, on_finding, on_progress)
+    search = Search(task, on_finding, alive)
     search.run(tuple(job["engines"]), job["max_calls"], job["max_time"])
     send(
         {
             "kind": "result",
-            "profile": profile,
             "verdict": search.verdict,
             "steps": search.steps,
             "seconds": round(search.seconds, 3),
@@ -82,7 +103,17 @@ def play(job: Mapping[str, Any], send: Send) -> None:
     kind = subjects.load(job["subject"])
     trace = traces.read(job["trace"])
     profile = _profile(job["profile"], kind, trace.head.policy)
-    session, played = replay(kind, setup_of(trace.head), profile, trace.calls, trace.head)
+    told = 0.0
+
+    def calls() -> Iterator[Call]:
+        nonlocal told
+        for made, call in enumerate(trace.calls):
+            if time.monotonic() - told >= PROGRESS_EVERY:
+                told = time.monotonic()
+                send({"kind": "progress", "calls": made})
+            yield call
+
+    session, played = replay(kind, setup_of(trace.head), profile, calls(), trace.head)
     send(
         {
             "kind": "result",
@@ -93,6 +124,24 @@ def play(job: Mapping[str, Any], send: Send) -> None:
     )
 
 
+def replays(job: Mapping[str, Any], send: Send) -> None:
+    """Replay many traces on one subject."""
+    kind = subjects.load(job["subject"])
+    results = []
+    for lines in job["traces"]:
+        trace = traces.read(lines)
+        profile = _profile(job["profile"], kind, trace.head.policy)
+        head = evolve(trace.head, subject=kind.name, profile=profile)
+        session, played = replay(kind, setup_of(head), profile, trace.calls, head)
+        results.append(
+            {
+                "broken": [broken_record(broken) for broken in session.broken],
+                "trace": list(traces.write(played)),
+            }
+        )
+    send({"kind": "result", "replays": results})
+
+
 def workload(job: Mapping[str, Any], send: Send) -> None:
     """Drive a subject with a request trace, every call judged; or, for comparison, bare."""
     kind = subjects.load(job["subject"])
@@ -101,13 +150,15 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
     subject = kind.make(setup)
     broken: tuple[Broken, ...] = ()
     last: Call | None = None
+    made = 0
     if job["judged"]:
-        judge = Judge(reference(profile, setup.capacity), subject.snapshot)
+        judge = Judge(model_of(setup, profile, kind.admission), subject.snapshot)
 
         def perform(call: Call) -> Outcome:
-            nonlocal broken, last
+            nonlocal broken, last, made
             if broken:
                 return None
+            made += 1
             outcome = _outcome(subject.perform, call)
             broken, last = judge.observe(call, outcome), call
             return outcome
@@ -134,7 +185,7 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
             "kind": "result",
             "profile": profile,
             "requests": tally.requests,
-            "calls": tally.calls,
+            "calls": made if broken else tally.calls,
             "hit_rate": tally.hit_rate,
             "stored": tally.stored,
             "evicted": tally.evicted,
@@ -172,7 +223,12 @@ def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
     return profile
 
 
-JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {"check": check, "replay": play, "workload": workload}
+JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
+    "check": check,
+    "replay": play,
+    "replays": replays,
+    "workload": workload,
+}
 
 
 def main() -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from attrs import define, field
 
@@ -23,7 +24,7 @@ class LruEvictable(Order):
 
     _evictable: OrderedDict[Key, None] = field(factory=OrderedDict)
 
-    def inserted(self, key: Key) -> None:
+    def inserted(self, key: Key, request: str | None = None) -> None:
         pass
 
     def idle(self, key: Key) -> None:
@@ -57,6 +58,9 @@ class LruEvictable(Order):
             if key not in protected:
                 chosen.append(key)
         return chosen if len(chosen) == n else None
+
+    def state(self) -> Any:
+        return tuple(self._evictable)
 
     def idle_keys(self) -> Iterable[Key]:
         return tuple(self._evictable)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from attrs import define, field
 
@@ -25,7 +26,7 @@ class LruScan(Order):
     _keys: RankedKeys = field(factory=RankedKeys)
     _next: int = 0
 
-    def inserted(self, key: Key) -> None:
+    def inserted(self, key: Key, request: str | None = None) -> None:
         self._append(key)
 
     def idle(self, key: Key) -> None:
@@ -53,6 +54,9 @@ class LruScan(Order):
 
     def victims(self, n: int, protected: Collection[Key]) -> list[Key] | None:
         return self._keys.victims(n, protected)
+
+    def state(self) -> Any:
+        return self._keys.in_order()
 
     def idle_keys(self) -> Iterable[Key]:
         return self._keys.idle_keys()

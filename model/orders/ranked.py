@@ -8,10 +8,11 @@ from typing import Any
 
 from attrs import define, field
 
-from evictable.model.calls import Key
+from evictable.model.calls import Key, key_bytes
 
 Rank = Any
-"""Anything that compares; no two resident keys share one."""
+"""Anything that compares. Two resident keys of the same rank go by their bytes."""
+_Entry = tuple[Rank, bytes, Key]
 
 
 @define
@@ -24,7 +25,7 @@ class RankedKeys:
 
     ranks: dict[Key, Rank] = field(factory=dict)
     _idle: set[Key] = field(factory=set)
-    _heap: list[tuple[Rank, Key]] = field(factory=list)
+    _heap: list[_Entry] = field(factory=list)
 
     def rank(self, key: Key, rank: Rank) -> None:
         self.ranks[key] = rank
@@ -54,11 +55,16 @@ class RankedKeys:
         return key in self._idle
 
     def victims(self, n: int, protected: Collection[Key]) -> list[Key] | None:
+        chosen = self.first(n, protected)
+        return chosen if len(chosen) == n else None
+
+    def first(self, n: int, protected: Collection[Key]) -> list[Key]:
+        """The first ``n`` idle keys outside ``protected``, or as many as there are."""
         chosen: dict[Key, None] = {}
-        seen: list[tuple[Rank, Key]] = []
+        seen: list[_Entry] = []
         while self._heap and len(chosen) < n:
             entry = heapq.heappop(self._heap)
-            rank, key = entry
+            rank, _, key = entry
             if key not in self._idle or self.ranks[key] != rank or key in chosen:
                 continue
             seen.append(entry)
@@ -66,13 +72,20 @@ class RankedKeys:
                 chosen[key] = None
         for entry in seen:
             heapq.heappush(self._heap, entry)
-        return list(chosen) if len(chosen) == n else None
+        return list(chosen)
 
     def idle_keys(self) -> Iterable[Key]:
-        return sorted(self._idle, key=self.ranks.__getitem__)
+        return sorted(self._idle, key=self._place)
+
+    def in_order(self) -> tuple[Key, ...]:
+        """All keys, pinned and pending ones too, lowest rank first (costs the whole list)."""
+        return tuple(sorted(self.ranks, key=self._place))
+
+    def _place(self, key: Key) -> tuple[Rank, bytes]:
+        return self.ranks[key], key_bytes(key)
 
     def _push(self, key: Key) -> None:
-        heapq.heappush(self._heap, (self.ranks[key], key))
+        heapq.heappush(self._heap, (*self._place(key), key))
         if len(self._heap) > 64 + 4 * len(self._idle):
-            self._heap = [(self.ranks[key], key) for key in self._idle]
+            self._heap = [(*self._place(key), key) for key in self._idle]
             heapq.heapify(self._heap)

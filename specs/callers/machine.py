@@ -16,6 +16,7 @@ from hypothesis.errors import Flaky
 from hypothesis.stateful import (
     Bundle,
     RuleBasedStateMachine,
+    consumes,
     get_state_machine_test,
     initialize,
     multiple,
@@ -25,6 +26,7 @@ from hypothesis.stateful import (
 
 from evictable.model import calls
 from evictable.model.calls import Call, Key, Loaded, Outcome, Stored
+from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
 from evictable.specs.session import Session
@@ -59,20 +61,36 @@ class ManagerMachine(RuleBasedStateMachine):
     profile: ClassVar[str | None] = None
     discipline: ClassVar[str] = CONTRACT
     vary_capacity: ClassVar[bool] = True
+    vary_tracker: ClassVar[bool] = False
 
     stores: Bundle[Job] = Bundle("stores")
     loads: Bundle[Job] = Bundle("loads")
+    ended_stores: Bundle[Job] = Bundle("ended_stores")
+    ended_loads: Bundle[Job] = Bundle("ended_loads")
 
     session: Session
 
-    @initialize(capacity=st.integers(1, 4), live=st.sets(REQUESTS, min_size=1))
-    def begin(self, capacity: int, live: set[str]) -> None:
+    @initialize(
+        capacity=st.integers(1, 4),
+        tracker=st.integers(1, 4),
+        placed=st.booleans(),
+        live=st.sets(REQUESTS, min_size=1),
+        resident=st.lists(KEYS, max_size=4, unique=True),
+    )
+    def begin(self, capacity: int, tracker: int, placed: bool, live: set[str], resident: list[Key]) -> None:
         setup = evolve(self.setup, capacity=capacity) if self.vary_capacity else self.setup
+        setup = evolve(setup, max_tracker_size=tracker) if self.vary_tracker else setup
         profile = self.profile or self.kind.profile(setup.policy)
         self.session = Session.begin(self.kind, setup, profile, self.discipline)
-        self.generation = 0
+        self.placed = placed and ORDERS[profile].by_request
+        self.lives: dict[str, int] = {}
         for request in sorted(live):
             self.step(Call(calls.ON_NEW_REQUEST, request=request))
+        # Hypothesis leaves rules out of many a run: without blocks at the start little could happen in it.
+        keys = tuple(resident[: setup.capacity])
+        outcome = self.step(Call(calls.PREPARE_STORE, keys, min(live))) if keys else None
+        if isinstance(outcome, Stored) and outcome.keys_to_store:
+            self.step(Call(calls.COMPLETE_STORE, outcome.keys_to_store, min(live)))
 
     def ended(self, session: Session) -> None:
         """The session has ended. By default a broken law fails the test."""
@@ -84,6 +102,8 @@ class ManagerMachine(RuleBasedStateMachine):
         session = self.session
         if session.broken or not session.allows(call):
             return None
+        if self.placed and call.name in (calls.PREPARE_STORE, calls.PREPARE_LOAD):
+            call = evolve(call, positions=tuple(_position(key) for key in call.keys))
         outcome = session.step(call)
         if session.broken:
             self.ended(session)
@@ -98,86 +118,94 @@ class ManagerMachine(RuleBasedStateMachine):
     def careless(self) -> bool:
         return self.discipline == CARELESS
 
+    def _now(self, request: str) -> str:
+        """The id under which ``request`` lives now: it may have finished and come again."""
+        life = self.lives.get(request, 1)
+        return request if life == 1 else f"{request}.{life}"
+
     # --- what a scheduler does ---
 
-    @rule(request=REQUESTS)
-    def announce(self, request: str) -> None:
-        self.step(Call(calls.ON_NEW_REQUEST, request=request))
-
-    @rule(request=REQUESTS)
-    def finish_request(self, request: str) -> None:
-        self.step(Call(calls.ON_REQUEST_FINISHED, request=request))
-
-    @rule(target=stores, request=REQUESTS, keys=BATCH)
-    def offer(self, request: str, keys: tuple[Key, ...]) -> Any:
+    @rule(target=stores, request=REQUESTS, keys=BATCH, at_once=st.booleans())
+    def offer(self, request: str, keys: tuple[Key, ...], at_once: bool) -> Any:
+        request = self._now(request)
         outcome = self.step(Call(calls.PREPARE_STORE, keys, request))
-        return (
-            Job(request, outcome.keys_to_store) if isinstance(outcome, Stored) and outcome.keys_to_store else multiple()
-        )
+        if not isinstance(outcome, Stored) or not outcome.keys_to_store:
+            return multiple()
+        if at_once:
+            self.step(Call(calls.COMPLETE_STORE, outcome.keys_to_store, request))
+            return multiple()
+        return Job(request, outcome.keys_to_store)
 
-    @rule(job=stores, success=st.booleans(), backwards=st.booleans())
-    def end_store(self, job: Job, success: bool, backwards: bool) -> None:
+    @rule(target=ended_stores, job=consumes(stores), success=st.booleans(), backwards=st.booleans())
+    def end_store(self, job: Job, success: bool, backwards: bool) -> Job:
         keys = tuple(key for key in job.keys if (job.request, key) in self.session.promises.stores)
         if keys:
             self.step(Call(calls.COMPLETE_STORE, keys[::-1] if backwards else keys, job.request, success=success))
+        return job
 
     @rule(target=loads, request=REQUESTS, keys=BATCH)
-    def load(self, request: str, keys: tuple[Key, ...]) -> Any:
-        hits = tuple(key for key in keys if self.step(Call(calls.LOOKUP, (key,), request)) == calls.HIT)
+    def load(self, request: str, keys: tuple[int, ...]) -> Any:
+        request = self._now(request)
+        resident = list(self.session.judge.model.ref_cnt)
+        # Any key would do, and most would miss.
+        chosen = tuple(dict.fromkeys(resident[key % len(resident)] for key in keys)) if resident else keys[:1]
+        hits = tuple(key for key in chosen if self.step(Call(calls.LOOKUP, (key,), request)) == calls.HIT)
         outcome = self.step(Call(calls.PREPARE_LOAD, hits, request)) if hits else None
         return Job(request, hits) if isinstance(outcome, Loaded) else multiple()
 
-    @rule(job=loads, backwards=st.booleans())
-    def end_load(self, job: Job, backwards: bool) -> None:
+    @rule(target=ended_loads, job=consumes(loads), backwards=st.booleans())
+    def end_load(self, job: Job, backwards: bool) -> Job:
         keys = tuple(key for key in job.keys if (job.request, key) in self.session.promises.loads)
         if keys:
             self.step(Call(calls.COMPLETE_LOAD, keys[::-1] if backwards else keys, job.request))
+        return job
 
     @rule(request=REQUESTS, keys=BATCH)
     def touch(self, request: str, keys: tuple[Key, ...]) -> None:
-        self.step(Call(calls.TOUCH, keys, request))
+        self.step(Call(calls.TOUCH, keys, self._now(request)))
 
-    @rule()
-    def drain(self) -> None:
-        self.step(Call(calls.TAKE_EVENTS))
-
-    @rule()
-    def stats(self) -> None:
-        self.step(Call(calls.GET_STATS))
-
-    @rule()
-    def reset(self) -> None:
-        self.step(Call(calls.RESET_CACHE))
+    # One rule for all of these: rules are drawn evenly, and it is stores and loads that matter.
+    @rule(request=REQUESTS, what=st.sampled_from(("announce", "finish", "drain", "stats", "reset")))
+    def keep_house(self, request: str, what: str) -> None:
+        if what == "announce":
+            if self._now(request) in self.session.promises.finished:  # a fresh id, or the run would run dry
+                self.lives[request] = self.lives.get(request, 1) + 1
+            self.step(Call(calls.ON_NEW_REQUEST, request=self._now(request)))
+        elif what == "finish":
+            self.step(Call(calls.ON_REQUEST_FINISHED, request=self._now(request)))
+        else:
+            names = {"drain": calls.TAKE_EVENTS, "stats": calls.GET_STATS, "reset": calls.RESET_CACHE}
+            self.step(Call(names[what]))
 
     # --- what a careless caller does ---
 
     @precondition(careless)
     @rule(request=REQUESTS, keys=st.lists(KEYS, min_size=1, max_size=3).map(tuple))
     def offer_anything(self, request: str, keys: tuple[Key, ...]) -> None:
-        self.step(Call(calls.PREPARE_STORE, keys, request))
+        self.step(Call(calls.PREPARE_STORE, keys, self._now(request)))
 
     @precondition(careless)
     @rule(request=REQUESTS, keys=st.lists(KEYS, min_size=1, max_size=3).map(tuple))
     def load_anything(self, request: str, keys: tuple[Key, ...]) -> None:
-        self.step(Call(calls.PREPARE_LOAD, keys, request))
+        self.step(Call(calls.PREPARE_LOAD, keys, self._now(request)))
 
     @precondition(careless)
     @rule(request=REQUESTS, job=stores, stray=KEYS, success=st.booleans())
     def end_store_with_stray(self, request: str, job: Job, stray: Key, success: bool) -> None:
-        self.step(Call(calls.COMPLETE_STORE, (*job.keys, stray), request, success=success))
+        self.step(Call(calls.COMPLETE_STORE, (*job.keys, stray), self._now(request), success=success))
 
     @precondition(careless)
     @rule(request=REQUESTS, job=loads, stray=KEYS)
     def end_load_with_stray(self, request: str, job: Job, stray: Key) -> None:
-        self.step(Call(calls.COMPLETE_LOAD, (*job.keys, stray), request))
+        self.step(Call(calls.COMPLETE_LOAD, (*job.keys, stray), self._now(request)))
 
     @precondition(careless)
-    @rule(job=loads)
+    @rule(job=ended_loads)
     def end_load_again(self, job: Job) -> None:
         self.step(Call(calls.COMPLETE_LOAD, job.keys, job.request))
 
     @precondition(careless)
-    @rule(job=stores, success=st.booleans())
+    @rule(job=ended_stores, success=st.booleans())
     def end_store_again(self, job: Job, success: bool) -> None:
         self.step(Call(calls.COMPLETE_STORE, job.keys, job.request, success=success))
 
@@ -185,6 +213,11 @@ class ManagerMachine(RuleBasedStateMachine):
     @rule(limit=st.integers(1, 2))
     def drop_drain(self, limit: int) -> None:
         self.step(Call(calls.TAKE_EVENTS, limit=limit))
+
+
+def _position(key: Key) -> int | None:
+    """A token position: keys are blocks of a prompt, in order."""
+    return key + 1 if isinstance(key, int) else None
 
 
 class _BudgetSpent(BaseException):
@@ -201,6 +234,7 @@ def drive(
     on_session: Callable[[Session], None],
     *,
     vary_capacity: bool,
+    vary_tracker: bool = False,
 ) -> None:
     """Run the machine until ``budget`` is spent, a new seed every hundred examples; `on_session` gets every run.
 
@@ -220,11 +254,14 @@ def drive(
             return outcome
 
         def teardown(self) -> None:
-            if not budget.spent:
+            session = getattr(self, "session", None)
+            if session is not None and not budget.spent:
+                made = len(session.records)
                 super().teardown()
+                budget.calls += len(session.records) - made
 
     Driven.kind, Driven.setup, Driven.profile = kind, setup, profile
-    Driven.discipline, Driven.vary_capacity = discipline, vary_capacity
+    Driven.discipline, Driven.vary_capacity, Driven.vary_tracker = discipline, vary_capacity, vary_tracker
     options = settings(
         max_examples=100,
         stateful_step_count=30,

@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from random import Random
-from typing import TypeVar
 
-from attrs import define, field
+from attrs import define, evolve, field
 
 from evictable.model import calls
 from evictable.model.calls import Call, Key
@@ -43,11 +42,12 @@ MISTAKES: tuple[str, ...] = (
     "unprepared",
     "after finish",
     "reset in flight",
+    "report late",
     "drop a drain",
     "announce again",
 )
 
-T = TypeVar("T")
+_TELLING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.LOOKUP, calls.TOUCH})
 
 
 @define
@@ -62,7 +62,9 @@ class Proposer:
     mistake_rate: float = 0.0
     batch: int = 3
     """Keys in a batch, at most."""
-    positions: bool = False
+    placed: float = 0.0
+    """The part of the keys whose token position a request tells."""
+    _positions: dict[tuple[str | None, Key], int | None] = field(factory=dict)
     _planned: list[Call] = field(factory=list)
     _last: Call | None = None
     _num_requests: int = 0
@@ -77,6 +79,8 @@ class Proposer:
         for _ in range(20):
             call = self._planned.pop() if self._planned else self._propose()
             if call is not None and self.session.allows(call):
+                if self.placed and call.name in _TELLING:
+                    call = self._place(call)
                 self._last = call
                 return call
         return self._announce()
@@ -94,7 +98,7 @@ class Proposer:
     def _act(self, action: str) -> Call | None:
         promises, draw = self.session.promises, self.random
         if action == "offer":
-            return Call(calls.PREPARE_STORE, self._some_keys(), self._live())
+            return self._plan_offer()
         if action == "lookup":
             return Call(calls.LOOKUP, (draw.choice(self.keys),), self._live())
         if action == "touch":
@@ -104,7 +108,7 @@ class Proposer:
         if action == "complete_store":
             return self._complete(calls.COMPLETE_STORE, list(promises.stores))
         if action == "complete_load":
-            return self._complete(calls.COMPLETE_LOAD, list(promises.loads))
+            return self._complete(calls.COMPLETE_LOAD, list(promises.loads.elements()))
         if action == "drain":
             return Call(calls.TAKE_EVENTS)
         if action == "stats":
@@ -115,6 +119,18 @@ class Proposer:
             return None
         self._planned.append(Call(calls.RESET_CACHE))
         return Call(calls.TAKE_EVENTS)
+
+    def _plan_offer(self) -> Call:
+        """Offer some keys; where keys must be asked for before they are stored, ask for them first."""
+        request, keys = self._live(), self._some_keys()
+        offer = Call(calls.PREPARE_STORE, keys, request)
+        threshold = self.session.setup.store_threshold
+        if threshold == 1 or self.random.random() < 0.4:
+            return offer
+        self._planned.append(offer)
+        for _ in range(self.random.randint(1, threshold)):
+            self._planned.extend(Call(calls.LOOKUP, (key,), request) for key in keys)
+        return self._planned.pop()
 
     def _plan_load(self) -> Call | None:
         """Look up some ready keys, then load those that are there, as a scheduler step does."""
@@ -145,6 +161,10 @@ class Proposer:
         promises, draw = self.session.promises, self.random
         if mistake == "reset in flight":
             return Call(calls.RESET_CACHE)
+        if mistake == "report late":
+            stores = draw.random() < 0.5
+            late = list(promises.stale_stores if stores else promises.stale_loads)
+            return self._complete(calls.COMPLETE_STORE if stores else calls.COMPLETE_LOAD, late)
         if mistake == "drop a drain":
             return Call(calls.TAKE_EVENTS, limit=draw.randint(1, 2))
         if mistake == "once more":
@@ -177,6 +197,17 @@ class Proposer:
         return self._act({calls.PREPARE_STORE: "offer"}.get(name, name))
 
     # --- choices ---
+
+    def _place(self, call: Call) -> Call:
+        """The same position for a key whenever a request names it; two keys of a request may share one."""
+        positions = []
+        for key in call.keys:
+            of = (call.request, key)
+            if of not in self._positions:
+                told = self.random.random() < self.placed
+                self._positions[of] = self.random.randint(1, 8) if told else None
+            positions.append(self._positions[of])
+        return evolve(call, positions=tuple(positions))
 
     def _live(self) -> str | None:
         return self.random.choice(sorted(self.session.promises.live, key=str))

@@ -2,32 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from random import Random
 
 from attrs import evolve
 
+from evictable.model.calls import Key
+from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
 from evictable.specs.callers.proposals import ACTIONS, ESSENTIAL, Proposer, mistakes_of
+from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 
 CAPACITIES = (1, 2, 3, 4)
+TRACKER_SIZES = (1, 2, 3, 4, 7)
 KEYS = 7
 
 
 def walk(
-    kind: SubjectKind, setup: Setup, profile: str, discipline: str, budget: Budget, seed: int, *, vary_capacity: bool
+    kind: SubjectKind,
+    setup: Setup,
+    profile: str,
+    discipline: str,
+    budget: Budget,
+    seed: int,
+    *,
+    vary_capacity: bool,
+    vary_tracker: bool = False,
 ) -> Iterator[Session]:
     """Yield every episode, ended: by a broken law, or at rest with none.
 
-    ``setup.capacity`` is used as it is unless ``vary_capacity``. One seed and a budget of calls make one run.
+    ``setup`` is used as it is but for what is varied. One seed and a budget of calls make one run.
     """
     draw = Random(seed)
     while not budget.spent:
         episode = Random(draw.getrandbits(64))
-        capacity = episode.choice(CAPACITIES) if vary_capacity else setup.capacity
-        session = Session.begin(kind, evolve(setup, capacity=capacity), profile, discipline)
+        varied = setup
+        if vary_capacity:
+            varied = evolve(varied, capacity=episode.choice(CAPACITIES))
+        if vary_tracker:
+            varied = evolve(varied, max_tracker_size=episode.choice(TRACKER_SIZES))
+        session = Session.begin(kind, varied, profile, discipline)
         proposer = _proposer(session, episode)
         length = episode.choice((6, 12, 25, 50))
         while not session.broken and len(session.records) < length and not budget.spent:
@@ -45,12 +61,19 @@ def _proposer(session: Session, episode: Random) -> Proposer:
     actions = [action for action in ACTIONS if action in ESSENTIAL or episode.random() < 0.75]
     mistakes = [mistake for mistake in mistakes_of(session.discipline) if episode.random() < 0.5]
     capacity = session.setup.capacity
+    keys: Sequence[Key] = range(max(KEYS, 2 * capacity) if capacity <= SMALL else 2 * capacity)
+    placed = 0.0
+    if ORDERS[session.profile].by_request:
+        placed = episode.choice((0.0, 0.7, 1.0))
+        if episode.random() < 0.3:  # two groups of KV caches: what a request did is kept by group
+            keys = [key if key % 2 else f"{key:016x}00000001" for key in keys if isinstance(key, int)]
     return Proposer(
         session,
         episode,
-        keys=tuple(range(max(KEYS, 2 * capacity) if capacity <= 16 else 2 * capacity)),
+        keys=tuple(keys),
         actions=actions,
         mistakes=mistakes,
         mistake_rate=episode.choice((0.05, 0.2, 0.4)),
         batch=min(max(3, capacity // 4), 64),
+        placed=placed,
     )

@@ -26,7 +26,7 @@ def read_requests(lines: Iterable[str], name: str) -> Iterator[tuple[Key, ...]]:
         try:
             record = json.loads(line)
             blocks = record["hash_ids"]
-            if not isinstance(blocks, list) or not all(type(block) is int and block >= 0 for block in blocks):
+            if not isinstance(blocks, list) or not all(type(block) is int and 0 <= block < 2**64 for block in blocks):
                 raise TypeError
         except (ValueError, KeyError, TypeError, RecursionError):
             raise UsageError(

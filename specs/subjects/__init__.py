@@ -13,7 +13,8 @@ from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import SubjectKind
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
-_HELP = "a subject is impl, vllm, vllm==0.33.0, vllm:PATH (a source checkout) or package.module:factory"
+_MUTANT = "mutant:"
+_HELP = "a subject is impl, mutant:NAME, vllm, vllm==0.33.0, vllm:PATH (a source checkout) or package.module:factory"
 
 
 def prepare(name: str, report: Callable[[str], None]) -> str:
@@ -24,6 +25,11 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
     from evictable.specs.subjects import releases
 
     if name == "impl":
+        return name
+    if name.startswith(_MUTANT):
+        from evictable.specs.mutants import registry
+
+        registry.named(name.removeprefix(_MUTANT))
         return name
     if name.startswith("vllm=="):
         return f"vllm=={releases.fetch(name.removeprefix('vllm=='), report).name}"
@@ -42,6 +48,11 @@ def load(name: str) -> SubjectKind:
         from evictable.specs.subjects.builtin import BUILT_IN
 
         return BUILT_IN
+    if name.startswith(_MUTANT):
+        from evictable.specs.mutants import build, registry
+        from evictable.specs.subjects.builtin import kind_of
+
+        return kind_of(name, build.build(registry.named(name.removeprefix(_MUTANT))))
     if name == "vllm" or name.startswith(("vllm==", "vllm:")):
         from evictable.specs.subjects import releases
         from evictable.specs.subjects.vllm import from_tree

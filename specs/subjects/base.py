@@ -19,6 +19,10 @@ class Setup:
     """Slots; at least 1."""
     policy: str = "lru"
     events: bool = True
+    store_threshold: int = 1
+    """A key is stored only when it was asked for that often; 1 stores all."""
+    max_tracker_size: int = 64_000
+    """Keys whose counts are kept, at least 1."""
 
 
 class Subject(Protocol):
@@ -44,3 +48,5 @@ class SubjectKind:
     """Raises `UsageError` if there can be no such instance."""
     profile: Callable[[str], str]
     """The profile that ``--profile auto`` means under a policy."""
+    admission: str = "new-keys"
+    """The rule of its admission tracker, see `evictable.model.admission`."""

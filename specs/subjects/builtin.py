@@ -2,14 +2,32 @@
 
 from __future__ import annotations
 
-from evictable.impl import CPUOffloadingManager, ReqContext
+from typing import Any
+
+import evictable.impl
+from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.managers import ManagerSubject
 
 
-def _make(setup: Setup) -> Subject:
-    manager = CPUOffloadingManager(setup.capacity, cache_policy=setup.policy, enable_events=setup.events)
-    return ManagerSubject(manager, ReqContext)
+def kind_of(name: str, impl: Any) -> SubjectKind:
+    """The subject that the package ``impl`` is: `evictable.impl`, or a copy of it with a defect."""
+
+    def make(setup: Setup) -> Subject:
+        try:
+            manager = impl.CPUOffloadingManager(
+                setup.capacity,
+                cache_policy=setup.policy,
+                enable_events=setup.events,
+                store_threshold=setup.store_threshold,
+                max_tracker_size=setup.max_tracker_size,
+            )
+        except ValueError as error:
+            raise UsageError(f"{name}: {error}") from error
+        return ManagerSubject(manager, impl.ReqContext)
+
+    return SubjectKind(name, make, profile=lambda policy: _PROFILES.get(policy, "any"))
 
 
-BUILT_IN = SubjectKind("impl", _make, profile=lambda policy: {"lru": "lru-evictable"}.get(policy, "any"))
+_PROFILES = {"lru": "lru-evictable", "arc": "arc"}
+BUILT_IN = kind_of("impl", evictable.impl)

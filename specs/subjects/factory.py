@@ -39,7 +39,7 @@ def from_factory(name: str) -> SubjectKind:
     factory = found
 
     def make(setup: Setup) -> Subject:
-        arguments = constructor_arguments(factory, setup.capacity, setup.policy, setup.events)
+        arguments = constructor_arguments(factory, setup)
         try:
             manager = factory(**arguments)
         except Exception as error:

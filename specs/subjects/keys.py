@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-from evictable.model.calls import Key
-from evictable.specs.errors import UsageError
+from collections.abc import Iterable
 
-_HASH_BYTES = 8
-_GROUP = (0).to_bytes(4, "big")
+from evictable.model.calls import Key, key_bytes
+from evictable.specs.errors import UsageError
 
 
 class KeyTable:
-    """Translates both ways and remembers.
-
-    An integer becomes bytes whose order is that of the integers, since ranks tie by key; a string is
-    hexadecimal for the whole key.
-    """
+    """Translates both ways (see `key_bytes`) and remembers."""
 
     def __init__(self) -> None:
         self._to_bytes: dict[Key, bytes] = {}
@@ -37,16 +32,16 @@ class KeyTable:
         known = self._to_key.get(raw)
         return known if known is not None else bytes(raw).hex()
 
-    def decode_all(self, raws: object) -> tuple[Key, ...]:
-        known = self._to_key
+    def decode_all(self, raws: Iterable[bytes]) -> tuple[Key, ...]:
+        known, raws = self._to_key, list(raws)  # a subject may hand out what can be read once only
         try:
-            return tuple([known[raw] for raw in raws])  # type: ignore[attr-defined]
+            return tuple([known[raw] for raw in raws])
         except KeyError:
-            return tuple(self.decode(raw) for raw in raws)  # type: ignore[attr-defined]
+            return tuple(self.decode(raw) for raw in raws)
 
     def _learn(self, key: Key) -> bytes:
         try:
-            raw = bytes.fromhex(key) if isinstance(key, str) else key.to_bytes(_HASH_BYTES, "big") + _GROUP
+            raw = key_bytes(key)
         except (ValueError, OverflowError):
             raise UsageError(
                 f"key {key!r}: keys are integers from 0 to 2**64 - 1, or strings of hexadecimal digits"

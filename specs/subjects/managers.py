@@ -15,6 +15,7 @@ from evictable.model import calls
 from evictable.model.calls import Answer, Call, Drained, Event, Gauges, Key, Loaded, Stored
 from evictable.model.snapshot import Snapshot
 from evictable.specs.errors import UsageError
+from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.keys import KeyTable
 
 # What a thing is called, newest name first. The first that the object has is taken.
@@ -28,15 +29,11 @@ _BLOCK_ID = ("chunk_id", "block_id")
 
 _LOOKUP_BEFORE_0_25 = {True: calls.HIT, False: calls.MISS, None: calls.HIT_PENDING}
 
-_USAGE = "cache_usage_perc"
-_WRITE_USAGE = "cache_write_usage_perc"
-_READ_USAGE = "cache_read_usage_perc"
-
 
 class Lens:
     """Reads the inside of a manager with a single list of blocks or with ARC's two.
 
-    `fits` tells whether the object is built as expected; without that a subject is judged by its answers.
+    Of an object that is built otherwise there is none: it is judged by its answers.
     """
 
     def __init__(self, manager: Any) -> None:
@@ -99,6 +96,9 @@ class Lens:
             snapshot.free = tuple(free)
             snapshot.handed_out = handed_out
             snapshot.order = self._order(blocks, evictable, decode)
+            counts = getattr(manager, "counts", None)
+            if counts is not None:
+                snapshot.tracker = {decode(raw): count for raw, count in counts.items()}
         return snapshot
 
     def _blocks(self) -> Any:
@@ -243,6 +243,8 @@ class ManagerSubject:
                         removed=event.removed,
                         keys=self._table.decode_all(event.keys),
                         metadata_only=getattr(event, "metadata_only", False),  # from 0.33
+                        medium=_plain(getattr(event, "medium", None)),
+                        locality=_plain(getattr(event, "locality", None)),  # from 0.26
                     )
                 )
                 if len(taken) == call.limit:
@@ -254,20 +256,29 @@ class ManagerSubject:
         return None
 
     def _get_stats(self, call: Call) -> Answer:
-        hook = getattr(self._manager, "get_stats", None)  # from 0.24
+        manager = self._manager
+        hook = getattr(manager, "get_stats", None)  # from 0.24
         stats = hook() if hook is not None else None
-        gauges = {} if stats is None else _plain_samples(stats.data)
+        if stats is None:
+            return Gauges()
+        samples = _samples(stats.data)
+        # A histogram without an observation, and a counter that stood still, may be left out of a report.
+        sizes = () if hasattr(manager, "allocation_sizes_in_current_batch") else None  # from 0.26
+        failures = 0 if hasattr(manager, "allocation_failures_in_current_batch") else None  # `impl` only
         return Gauges(
-            usage=_ending(gauges, _USAGE),
-            write_usage=_ending(gauges, _WRITE_USAGE),
-            read_usage=_ending(gauges, _READ_USAGE),
+            usage=samples.get("cpu_cache_usage_perc"),
+            write_usage=samples.get("cpu_cache_write_usage_perc"),
+            read_usage=samples.get("cpu_cache_read_usage_perc"),
+            stores_skipped=samples.get("stores_skipped"),
+            allocation_sizes=sizes if sizes is None else tuple(samples.get("cpu_allocation_size", sizes)),
+            allocation_failures=failures if failures is None else samples.get("allocation_failure", failures),
         )
 
 
-def constructor_arguments(factory: Callable[..., Any], capacity: int, policy: str, events: bool) -> dict[str, Any]:
+def constructor_arguments(factory: Callable[..., Any], setup: Setup) -> dict[str, Any]:
     """The arguments under the names that ``factory`` uses: ``num_chunks`` from 0.30, ``num_blocks`` before.
 
-    Raises `UsageError` if it takes neither.
+    Raises `UsageError` if it takes neither, or no ``store_threshold`` where one is wanted.
     """
     try:
         names = inspect.signature(factory).parameters
@@ -280,11 +291,19 @@ def constructor_arguments(factory: Callable[..., Any], capacity: int, policy: st
             f"{getattr(factory, '__qualname__', factory)}: a manager factory takes num_blocks (or num_chunks), "
             "and where it has them cache_policy and enable_events"
         )
-    arguments: dict[str, Any] = {sizes[0] if sizes else "num_blocks": capacity}
+    arguments: dict[str, Any] = {sizes[0] if sizes else "num_blocks": setup.capacity}
     if "cache_policy" in names or takes_any:
-        arguments["cache_policy"] = policy
+        arguments["cache_policy"] = setup.policy
     if "enable_events" in names or takes_any:
-        arguments["enable_events"] = events
+        arguments["enable_events"] = setup.events
+    if setup.store_threshold > 1:
+        if "store_threshold" not in names and not takes_any:
+            raise UsageError(
+                f"{getattr(factory, '__qualname__', factory)} takes no store_threshold; leave out --store-threshold"
+            )
+        arguments["store_threshold"] = setup.store_threshold
+        if "max_tracker_size" in names or takes_any:
+            arguments["max_tracker_size"] = setup.max_tracker_size
     return arguments
 
 
@@ -306,17 +325,17 @@ def _block_ids(spec: Any) -> tuple[int, ...]:
     return tuple(block_ids.tolist() if hasattr(block_ids, "tolist") else block_ids)
 
 
-def _plain_samples(data: Any) -> dict[str, float]:
-    """A metric's name to its value: flat, or below ``data`` and a tuple of label values (0.24 and later)."""
+def _plain(value: Any) -> str | None:
+    """A string, or the value of an enumeration (from 0.27)."""
+    return value if value is None or isinstance(value, str) else str(value.value)
+
+
+def _samples(data: Any) -> dict[str, Any]:
+    """Each metric's last part to its value, its only label set's where it has any (0.24 and later)."""
     samples = data.get("data", data)
-    plain = {}
-    for name, value in samples.items():
-        if isinstance(value, dict):
-            value = next(iter(value.values()), None)
-        if isinstance(value, (int, float)):
-            plain[str(name)] = float(value)
-    return plain
-
-
-def _ending(gauges: dict[str, float], suffix: str) -> float | None:
-    return next((value for name, value in gauges.items() if name.endswith("cpu_" + suffix)), None)
+    return {
+        str(name).removeprefix("vllm:kv_offload_"): next(iter(value.values()), None)
+        if isinstance(value, dict)
+        else value
+        for name, value in samples.items()
+    }

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from evictable.impl import (
+    ARCCachePolicy,
     BlockStatus,
     CachePolicy,
     CPUOffloadingManager,
@@ -50,10 +51,15 @@ def scene(policy: type[CachePolicy] = LRUCachePolicy) -> CPUOffloadingManager:
 def dump(manager: CPUOffloadingManager) -> dict[str, Any]:
     """Everything the manager and its policy know, in a form that later calls cannot change."""
     policy = manager._policy
-    assert isinstance(policy, LRUCachePolicy | Plain)
+    if isinstance(policy, ARCCachePolicy):
+        blocks = dict(policy.t1) | dict(policy.t2)
+        order: object = (*(tuple(part) for part in policy._parts), policy.target_t1_size)
+    else:
+        assert isinstance(policy, LRUCachePolicy | Plain)
+        blocks, order = policy.blocks, list(policy.evictable_blocks)
     return {
-        "blocks": {key: (b.block_id, b.ref_cnt, b.writer) for key, b in policy.blocks.items()},
-        "order": list(policy.evictable_blocks),
+        "blocks": {key: (b.block_id, b.ref_cnt, b.writer) for key, b in blocks.items()},
+        "order": order,
         "free": list(manager._free_list),
         "counters": (
             manager._num_allocated_blocks,
@@ -232,19 +238,31 @@ def struck_scene(policy: type[CachePolicy], call: str, method: str, nth: int) ->
     return manager
 
 
+@pytest.mark.parametrize("policy", [LRUCachePolicy, ARCCachePolicy])
 @pytest.mark.parametrize(("call", "method", "nth"), FAULTS)
-def test_a_failing_collaborator_leaves_everything_as_it_was(call: str, method: str, nth: int) -> None:
-    raises_and_changes_nothing(struck_scene(LRUCachePolicy, call, method, nth), CALLS[call], Fault)
+def test_a_failing_collaborator_leaves_everything_as_it_was(
+    policy: type[CachePolicy], call: str, method: str, nth: int
+) -> None:
+    raises_and_changes_nothing(struck_scene(policy, call, method, nth), CALLS[call], Fault)
 
 
+@pytest.mark.parametrize("policy", [LRUCachePolicy, ARCCachePolicy])
 @pytest.mark.parametrize(("call", "method", "nth"), FAULTS)
-def test_the_call_can_be_made_again_after_the_fault(call: str, method: str, nth: int) -> None:
-    untouched = struck_scene(LRUCachePolicy, call, method, nth=0)
-    struck = struck_scene(LRUCachePolicy, call, method, nth)
+def test_the_call_can_be_made_again_after_the_fault(
+    policy: type[CachePolicy], call: str, method: str, nth: int
+) -> None:
+    untouched = struck_scene(policy, call, method, nth=0)
+    struck = struck_scene(policy, call, method, nth)
     expected = CALLS[call](untouched)
     with pytest.raises(Fault):
         CALLS[call](struck)
     assert (expected, dump(untouched)) == (CALLS[call](struck), dump(struck))
+
+
+def test_a_fault_without_an_event_queue_leaves_everything_as_it_was() -> None:
+    manager = struck_scene(LRUCachePolicy, "complete_store", "mark_evictable", 1)
+    manager.events = None
+    raises_and_changes_nothing(manager, CALLS["complete_store"], Fault)
 
 
 class Plain(CachePolicy):
@@ -333,8 +351,16 @@ class Ruthless(LRUCachePolicy):
         return victims and [*victims, (LOADED, self.blocks.pop(LOADED))]
 
 
+class Hoarder(LRUCachePolicy):
+    """Names one victim too many, and drops none."""
+
+    def evict(self, n: int, protected: set[OffloadKey]) -> list[tuple[OffloadKey, BlockStatus]] | None:
+        return [(key, self.blocks[key]) for key in self.evictable_blocks][: n + 1]
+
+
 @pytest.mark.parametrize(
-    ("policy", "key"), [(Generous, None), (Stingy, None), (Twofold, None), (Blind, IDLE1), (Ruthless, LOADED)]
+    ("policy", "key"),
+    [(Generous, None), (Hoarder, None), (Stingy, None), (Twofold, None), (Blind, IDLE1), (Ruthless, LOADED)],
 )
 def test_wrong_victims_are_taken_back(policy: type[CachePolicy], key: OffloadKey | None) -> None:
     raised = raises_and_changes_nothing(scene(policy), store_that_evicts_two, PolicyError)

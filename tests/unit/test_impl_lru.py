@@ -164,3 +164,7 @@ def test_an_unknown_policy_name_is_refused_with_those_supported() -> None:
 def test_a_block_is_born_pending_and_without_a_dict() -> None:
     block = BlockStatus(3)
     assert (3, -1, False, False) == (block.block_id, block.ref_cnt, block.is_ready, hasattr(block, "__dict__"))
+
+
+def test_a_block_shows_what_it_is() -> None:
+    assert "BlockStatus(block_id=3, ref_cnt=-1, writer='r1')" == repr(BlockStatus(3, "r1"))

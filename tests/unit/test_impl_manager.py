@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 from array import array
+from collections.abc import Collection
 from itertools import islice
 from pathlib import Path
 
@@ -11,12 +12,14 @@ import pytest
 
 import evictable.impl
 from evictable.impl import (
-    CPU_CACHE_USAGE_PERC,
     CPULoadStoreSpec,
     CPUOffloadingManager,
+    CPUOffloadingMetrics,
+    LoadStoreSpec,
     LookupResult,
     LRUCachePolicy,
     OffloadingEvent,
+    OffloadingManager,
     OffloadKey,
     PrepareStoreOutput,
     ReqContext,
@@ -76,7 +79,7 @@ def test_the_constructor_takes_the_published_arguments_by_position() -> None:
     ("arguments", "message"),
     [
         ({"num_blocks": -1}, "give the number of slots"),
-        ({"num_blocks": 1, "store_threshold": 2}, "use 1"),
+        ({"num_blocks": 1, "max_tracker_size": 0}, "give the number of keys to remember"),
         ({"num_blocks": 1, "cache_policy": "fifo"}, "unknown cache policy"),
     ],
 )
@@ -119,11 +122,55 @@ def test_completions_may_follow_the_end_of_their_request() -> None:
     assert [A, B] == order(manager)
 
 
+def test_calls_for_a_finished_request_act_as_ever() -> None:
+    manager = manager_with(A)
+    manager.on_request_finished(R2)
+    manager.prepare_load([A], R2)
+    output = offer(manager, B)
+    assert (LookupResult.HIT_PENDING, [B]) == (manager.lookup(B, R2), output.keys_to_store)
+
+
+def test_positions_that_a_request_gives_to_its_keys_decide_nothing() -> None:
+    manager = manager_with(A, B, num_blocks=2)
+    request = ReqContext("positioned")
+    for key, position in ((A, 32), (B, 16)):
+        request.set_offload_key_position(key, position)
+    manager.touch([A, B], request)
+    manager.on_request_finished(request)
+    assert [B] == offer(manager, C, request=request).evicted_keys
+
+
 def test_it_never_asks_for_further_steps() -> None:
     manager = CPUOffloadingManager(1)
     manager.on_schedule_end()
     manager.shutdown()
     assert manager.has_pending_work() is False
+
+
+class Bare(OffloadingManager):
+    """No more than what a manager must have."""
+
+    def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
+        return RequestOffloadingContext()
+
+    def lookup(self, key: OffloadKey, req_context: ReqContext) -> LookupResult:
+        return LookupResult.MISS
+
+    def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> LoadStoreSpec:
+        return CPULoadStoreSpec([])
+
+    def prepare_store(self, keys: Collection[OffloadKey], req_context: ReqContext) -> PrepareStoreOutput | None:
+        return None
+
+
+def test_all_other_calls_have_a_default_that_does_nothing() -> None:
+    manager = Bare()
+    manager.on_request_finished(R1)
+    manager.touch([], R1)
+    manager.complete_load([], R1)
+    manager.complete_store([], R1)
+    manager.reset_cache()
+    assert ((), None) == (manager.take_events(), manager.get_stats())
 
 
 # Stores
@@ -227,7 +274,7 @@ def test_fresh_slots_are_handed_out_before_used_ones() -> None:
 def test_without_slots_everything_new_is_refused() -> None:
     manager = CPUOffloadingManager(0)
     assert manager.prepare_store([A], R1) is None
-    assert {CPU_CACHE_USAGE_PERC: 0.0} == manager.get_stats().data
+    assert 0.0 == manager.get_stats().data["data"][CPUOffloadingMetrics.CPU_CACHE_USAGE_PERC][()]
 
 
 # Loads
@@ -352,13 +399,6 @@ def test_a_reset_forgets_blocks_slots_counters_transfers_and_events() -> None:
     assert [0, 1, 2, 3] == block_ids(offer(manager, A, B, C, D))
 
 
-def test_usage_counts_pinned_and_pending_blocks_but_not_evictable_ones() -> None:
-    manager = manager_with(A, B)
-    manager.prepare_load([A], R2)
-    offer(manager, C)
-    assert {CPU_CACHE_USAGE_PERC: 0.5} == manager.get_stats().data
-
-
 def test_empty_batches_are_answered_and_change_nothing() -> None:
     manager = manager_with(A)
     output = offer(manager)
@@ -377,6 +417,19 @@ def test_empty_batches_are_answered_and_change_nothing() -> None:
 def test_a_key_holds_its_hash_and_its_group() -> None:
     key = make_offload_key(b"hash", 258)
     assert (b"hash\x00\x00\x01\x02", b"hash", 258) == (key, get_offload_block_hash(key), get_offload_group_idx(key))
+
+
+def test_a_request_knows_the_positions_of_its_keys() -> None:
+    request = ReqContext("r1")
+    request.set_offload_key_position(A, 16)
+    assert (16, None) == (request.get_offload_key_position(A), request.get_offload_key_position(B))
+
+
+def test_a_request_keeps_one_value_of_each_type() -> None:
+    request = ReqContext("r1")
+    for value in (1, 2, "text"):
+        request.set_state(value)
+    assert (2, "text", None) == (request.get_state(int), request.get_state(str), request.get_state(float))
 
 
 def test_block_ids_are_64_bit_integers_behind_the_buffer_protocol() -> None:

@@ -1,0 +1,796 @@
+"""The mutants, as data: which defect, by which edit, and which law a search must report for it.
+
+Only defects that a caller can notice are here. Not here, because no law is broken by them: a slot taken from the
+other end of the free list, an early refusal left to the policy, a key named twice in a store's completion and
+counted once.
+"""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.errors import UsageError
+
+
+@frozen
+class Mutant:
+    """A known defect: one edit of one module of `evictable.impl`."""
+
+    name: str
+    sentence: str
+    """What is wrong, in words."""
+    module: str
+    """Within `evictable.impl`: ``manager``, ``policies.lru``."""
+    old: str
+    """Occurs exactly once in that module's source."""
+    new: str
+    laws: tuple[str, ...]
+    """What it breaks: a search reports the first of them, and may report the others."""
+    discipline: str = CONTRACT
+    """The most careful caller that notices."""
+    policy: str = "lru"
+
+
+MUTANTS: tuple[Mutant, ...] = (
+    # --- marks ---
+    Mutant(
+        name="no-mark-when-stored",
+        sentence="a block does not join the evictable list when its store completes",
+        module="manager",
+        old="self._mark_evictable(pending)",
+        new="pass",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="no-mark-when-unpinned",
+        sentence="a block does not come back to the evictable list when its last load completes",
+        module="manager",
+        old="self._mark_evictable(idle)",
+        new="pass",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="no-unmark-when-pinned",
+        sentence="a block stays in the evictable list while a load reads it",
+        module="manager",
+        old="self._mark_non_evictable(idle)",
+        new="pass",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="mark-at-every-unpin",
+        sentence="a block joins the evictable list when any of its loads completes, not only the last",
+        module="manager",
+        old="if count == block.ref_cnt:",
+        new="if count <= block.ref_cnt:",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="mark-at-insert",
+        sentence="a block joins the evictable list as soon as its store begins",
+        module="policies.lru",
+        old="if block.ref_cnt == 0:",
+        new="if block.ref_cnt <= 0:",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="victims-stay-listed",
+        sentence="an evicted block stays in the evictable list",
+        module="policies.lru",
+        old="for key in victims:\n            self._leave(key)",
+        new="pass",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="list-survives-reset",
+        sentence="a reset forgets the blocks but not the evictable list",
+        module="policies.lru",
+        old="self.evictable_blocks.clear()",
+        new="pass",
+        laws=("evictable-iff-idle",),
+    ),
+    # --- ref_cnt ---
+    Mutant(
+        name="ready-at-once",
+        sentence="a new block counts as ready while its store is in flight",
+        module="blocks",
+        old="self.ref_cnt = -1",
+        new="self.ref_cnt = 0",
+        laws=("legal-step",),
+    ),
+    Mutant(
+        name="pending-below-the-floor",
+        sentence="a store in flight is marked with -2",
+        module="blocks",
+        old="self.ref_cnt = -1",
+        new="self.ref_cnt = -2",
+        laws=("ref-floor",),
+    ),
+    Mutant(
+        name="pinned-when-stored",
+        sentence="a stored block starts with a pin that nobody gives back",
+        module="manager",
+        old="block.ref_cnt = 0",
+        new="block.ref_cnt = 1",
+        laws=("legal-step",),
+    ),
+    Mutant(
+        name="second-reader-not-counted",
+        sentence="a load of a block that another load reads already is not counted",
+        module="manager",
+        old="block.ref_cnt += 1",
+        new="block.ref_cnt = 1",
+        laws=("legal-step",),
+    ),
+    Mutant(
+        name="pinned-once-per-call",
+        sentence="a key named twice in a load is pinned once",
+        module="manager",
+        old="for block in blocks:\n            block.ref_cnt += 1",
+        new="for block in set(blocks):\n            block.ref_cnt += 1",
+        laws=("legal-step",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="unpinned-once-per-call",
+        sentence="a key named twice in a load's completion is unpinned once",
+        module="manager",
+        old="block.ref_cnt -= count",
+        new="block.ref_cnt -= 1",
+        laws=("legal-step",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="load-recorded-once-per-call",
+        sentence="a key named twice in a load is pinned twice, but only one completion is accepted",
+        module="manager",
+        old="loads[key] = loads.get(key, 0) + 1",
+        new="loads[key] = 1",
+        laws=("answer",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="failure-taken-for-success",
+        sentence="a failed store leaves a readable block",
+        module="manager",
+        old="if success:",
+        new="if pending:",
+        laws=("legal-step",),
+    ),
+    # --- counters ---
+    Mutant(
+        name="counter-forgets-stores",
+        sentence="the evictable counter does not grow when a store completes",
+        module="manager",
+        old="self._num_evictable_cache_blocks += len(pending)",
+        new="pass",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="counter-forgets-pins",
+        sentence="the evictable counter does not shrink when a load pins idle blocks",
+        module="manager",
+        old="self._num_evictable_cache_blocks -= len(idle)",
+        new="pass",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="counter-counts-pinned",
+        sentence="the evictable counter shrinks for every block that a load names, pinned ones too",
+        module="manager",
+        old="self._num_evictable_cache_blocks -= len(idle)",
+        new="self._num_evictable_cache_blocks -= len(blocks)",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="counter-forgets-unpins",
+        sentence="the evictable counter does not grow when a load completes",
+        module="manager",
+        old="self._num_evictable_cache_blocks += len(idle)",
+        new="pass",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="counter-counts-unpins-twice",
+        sentence="the evictable counter grows twice when a load completes",
+        module="manager",
+        old="self._num_evictable_cache_blocks += len(idle)",
+        new="self._num_evictable_cache_blocks += 2 * len(idle)",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="counter-forgets-evictions",
+        sentence="the evictable counter does not shrink when blocks are evicted",
+        module="manager",
+        old="self._num_evictable_cache_blocks -= len(victims)",
+        new="pass",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="counter-survives-reset",
+        sentence="a reset does not set the evictable counter back",
+        module="manager",
+        old="self._num_evictable_cache_blocks = 0\n",
+        new="pass\n",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="pending-forgets-begun-stores",
+        sentence="the write-pending counter does not grow when stores begin",
+        module="manager",
+        old="self._num_write_pending_blocks += len(new)",
+        new="pass",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="pending-forgets-failed-stores",
+        sentence="the write-pending counter shrinks for stores that succeed, not for those that fail",
+        module="manager",
+        old="self._num_write_pending_blocks -= len(pending)",
+        new="self._num_write_pending_blocks -= len(pending) * success",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="pending-survives-reset",
+        sentence="a reset with stores in flight does not set the write-pending counter back",
+        module="manager",
+        old="self._num_write_pending_blocks = 0\n",
+        new="pass\n",
+        laws=("counters-agree",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="usage-counts-evictable",
+        sentence="the usage gauge counts evictable blocks as used",
+        module="manager",
+        old="- len(self._free_list) - self._num_evictable_cache_blocks",
+        new="- len(self._free_list)",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="usage-counts-free",
+        sentence="the usage gauge counts slots that were given back as used",
+        module="manager",
+        old="- len(self._free_list) - self._num_evictable_cache_blocks",
+        new="- self._num_evictable_cache_blocks",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="write-usage-counts-pinned",
+        sentence="the gauge of slots being written counts those that are read, too",
+        module="manager",
+        old="num_written = self._num_write_pending_blocks",
+        new="num_written = num_in_use",
+        laws=("counters-agree",),
+    ),
+    # --- slots ---
+    Mutant(
+        name="slot-leaks-when-store-fails",
+        sentence="a failed store does not give its slot back",
+        module="manager",
+        old="self._free_blocks(pending.values())",
+        new="pass",
+        laws=("slots-conserved",),
+    ),
+    Mutant(
+        name="slot-leaks-at-eviction",
+        sentence="an evicted block does not give its slot back",
+        module="manager",
+        old="self._free_blocks(victims.values())",
+        new="pass",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="victims-stay-resident",
+        sentence="an evicted block stays in the cache, although its slot has gone to another",
+        module="policies.lru",
+        old="pop = self.blocks.pop",
+        new="pop = self.blocks.get",
+        laws=("capacity",),
+    ),
+    Mutant(
+        name="slot-freed-twice",
+        sentence="a failed store gives its slot back twice",
+        module="manager",
+        old="self._free_blocks(pending.values())",
+        new="self._free_blocks([*pending.values(), *pending.values()])",
+        laws=("slots-conserved",),
+    ),
+    Mutant(
+        name="slot-stays-free",
+        sentence="a slot that is taken from the free list stays in it",
+        module="manager",
+        old="pop = self._free_list.pop",
+        new="pop = list(self._free_list).pop",
+        laws=("slots-conserved",),
+    ),
+    Mutant(
+        name="slot-beyond-the-pool",
+        sentence="fresh slots are handed out past the end of the pool",
+        module="manager",
+        old="end = min(first + len(keys), self._num_blocks)",
+        new="end = first + len(keys)",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="one-slot-too-many",
+        sentence="the pool has one slot more than it was given",
+        module="manager",
+        old="self._num_blocks = num_blocks",
+        new="self._num_blocks = num_blocks + 1",
+        laws=("slots-conserved",),
+    ),
+    Mutant(
+        name="free-list-survives-reset",
+        sentence="a reset hands out all slots afresh, but keeps the list of those given back",
+        module="manager",
+        old="self._free_list.clear()",
+        new="pass",
+        laws=("slots-conserved",),
+    ),
+    Mutant(
+        name="handed-out-survives-reset",
+        sentence="after a reset the slots that were in use are neither free nor fresh",
+        module="manager",
+        old="self._num_allocated_blocks = 0\n        self._free_list.clear()",
+        new="self._free_list.clear()",
+        laws=("slots-conserved",),
+    ),
+    Mutant(
+        name="load-slots-sorted",
+        sentence="a load gets its slots in ascending order, not in the order of its keys",
+        module="manager",
+        old="spec = self._get_load_store_spec(blocks)\n\n",
+        new="spec = self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id))\n\n",
+        laws=("answer",),
+    ),
+    # --- making room ---
+    Mutant(
+        name="nothing-protected",
+        sentence="keys of the offer that are resident may be evicted for it",
+        module="manager",
+        old="protected = set(resident)",
+        new="protected = set()",
+        laws=("offer-protected",),
+    ),
+    Mutant(
+        name="only-new-keys-protected",
+        sentence="only the new keys of an offer are protected, which are not there yet",
+        module="manager",
+        old="protected = set(resident)",
+        new="protected = set(new)",
+        laws=("offer-protected",),
+    ),
+    Mutant(
+        name="policy-ignores-protected",
+        sentence="the policy does not look at the keys that it must not evict",
+        module="policies.lru",
+        old="if protected:",
+        new="if not protected:",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="evicts-one-too-many",
+        sentence="a store evicts one block more than it needs",
+        module="manager",
+        old="num_to_evict = len(new) - self._get_num_free_blocks()",
+        new="num_to_evict = len(new) - self._get_num_free_blocks() + 1",
+        laws=("evict-order", "no-false-refusal"),
+    ),
+    Mutant(
+        name="resident-keys-need-room",
+        sentence="room is made for every key of an offer, resident ones too",
+        module="manager",
+        old="num_to_evict = len(new) - self._get_num_free_blocks()",
+        new="num_to_evict = len(new) + len(resident) - self._get_num_free_blocks()",
+        laws=("no-false-refusal",),
+    ),
+    Mutant(
+        name="free-list-forgotten",
+        sentence="slots that were given back do not count as free, so that blocks are evicted instead",
+        module="manager",
+        old="return len(self._free_list) + self._num_blocks - self._num_allocated_blocks",
+        new="return self._num_blocks - self._num_allocated_blocks",
+        laws=("no-false-refusal", "evict-order"),
+    ),
+    Mutant(
+        name="victims-not-told",
+        sentence="the answer does not name the evicted keys",
+        module="manager",
+        old="return PrepareStoreOutput(new, spec, list(victims))",
+        new="return PrepareStoreOutput(new, spec, [])",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="resident-keys-stored-again",
+        sentence="the answer names every key of the offer as one to store",
+        module="manager",
+        old="return PrepareStoreOutput(new, spec, list(victims))",
+        new="return PrepareStoreOutput(new + resident, spec, list(victims))",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="repeated-key-stored-twice",
+        sentence="a key named twice in an offer gets two slots",
+        module="manager",
+        old="for key in dict.fromkeys(keys):",
+        new="for key in keys:",
+        laws=("answer",),
+        discipline=CARELESS,
+    ),
+    # --- the order ---
+    Mutant(
+        name="evicts-from-the-other-end",
+        sentence="the most recently used block goes first",
+        module="policies.lru",
+        old="candidates: Iterable[OffloadKey] = self.evictable_blocks",
+        new="candidates: Iterable[OffloadKey] = reversed(self.evictable_blocks)",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="touch-forgotten",
+        sentence="a touch changes nothing",
+        module="manager",
+        old="self._policy.touch(keys)",
+        new="pass",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="touch-forwards",
+        sentence="a touch walks its keys forwards, so that the head of a prefix goes before its tail",
+        module="policies.lru",
+        old="for key in reversed(list(keys)):",
+        new="for key in list(keys):",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="touch-to-the-front",
+        sentence="a touched block goes to the front of the list",
+        module="policies.lru",
+        old="evictable[key] = clock\n                evictable.move_to_end(key)",
+        new="evictable[key] = clock\n                evictable.move_to_end(key, last=False)",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="touch-lists-pinned",
+        sentence="a touch puts pinned and pending blocks into the evictable list",
+        module="policies.lru",
+        old="if key in evictable:\n                clock += 1",
+        new="if key in self.blocks:\n                clock += 1",
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="lookup-touches",
+        sentence="a lookup counts as a use",
+        module="manager",
+        old="block = self._policy.get(key)\n        if block is None:\n            return LookupResult.MISS",
+        new=(
+            "block = self._policy.get(key)\n"
+            "        self._policy.touch([key])\n"
+            "        if block is None:\n"
+            "            return LookupResult.MISS"
+        ),
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="offer-touches",
+        sentence="an offer counts as a use of those of its keys that are resident",
+        module="manager",
+        old="self._num_write_pending_blocks += len(new)",
+        new="self._num_write_pending_blocks += len(new)\n        policy.touch(resident)",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="stored-backwards",
+        sentence="the keys of one completed store join the list backwards",
+        module="manager",
+        old="self._mark_evictable(pending)",
+        new="self._mark_evictable(list(reversed(pending)))",
+        laws=("evict-order",),
+    ),
+    Mutant(
+        name="unpinned-backwards",
+        sentence="the keys of one completed load join the list backwards",
+        module="manager",
+        old="self._mark_evictable(idle)",
+        new="self._mark_evictable(idle[::-1])",
+        laws=("evict-order",),
+    ),
+    # --- refusals ---
+    Mutant(
+        name="refuses-an-exact-fit",
+        sentence="an offer that needs every evictable block is refused",
+        module="manager",
+        old="if num_to_evict > self._num_evictable_cache_blocks - num_idle:",
+        new="if num_to_evict >= self._num_evictable_cache_blocks - num_idle:",
+        laws=("no-false-refusal",),
+    ),
+    Mutant(
+        name="pending-protected-twice",
+        sentence="pending keys of an offer count as evictable ones that are protected: refused although there is room",
+        module="manager",
+        old="if block.ref_cnt == 0:\n                    num_idle += 1",
+        new="if block.ref_cnt <= 0:\n                    num_idle += 1",
+        laws=("no-false-refusal",),
+    ),
+    Mutant(
+        name="refusal-evicts",
+        sentence="an offer evicts what there is before it is refused",
+        module="manager",
+        old="return None\n\n        num_allocated",
+        new=(
+            "policy.evict(self._num_evictable_cache_blocks - num_idle, set(resident))\n"
+            "            return None\n"
+            "\n"
+            "        num_allocated"
+        ),
+        laws=("all-or-nothing",),
+    ),
+    Mutant(
+        name="refusal-touches",
+        sentence="an offer that is refused moves its resident keys",
+        module="manager",
+        old="return None\n\n        num_allocated",
+        new="policy.touch(resident)\n            return None\n\n        num_allocated",
+        laws=("all-or-nothing",),
+    ),
+    # --- what a careful manager does not accept ---
+    Mutant(
+        name="pending-load-accepted",
+        sentence="a block can be loaded while it is being stored",
+        module="manager",
+        old="if block.ref_cnt < 0:\n                raise NotReady(",
+        new="if block.ref_cnt < -1:\n                raise NotReady(",
+        laws=("legal-step",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="load-pins-before-it-checks",
+        sentence="a load that raises for an absent key has pinned the keys before it",
+        module="manager",
+        old='raise KeyNotResident("prepare_load", key, req_id)',
+        new=(
+            "for earlier in blocks:\n"
+            "                    earlier.ref_cnt += 1\n"
+            '                raise KeyNotResident("prepare_load", key, req_id)'
+        ),
+        laws=("all-or-nothing",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="foreign-store-completion-accepted",
+        sentence="any request can complete a store",
+        module="manager",
+        old="or block.writer != req_id or ",
+        new="or ",
+        laws=("owner-completes",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="store-completed-again",
+        sentence="a store can be completed, or given up, after it was completed",
+        module="manager",
+        old="if block.ref_cnt >= 0 or block.writer",
+        new="if block.writer",
+        laws=("counters-agree",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="own-store-not-known",
+        sentence="the writer of a block is forgotten, so that nobody can complete the store",
+        module="manager",
+        old="block.writer = req_id",
+        new="pass",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="foreign-load-completion-accepted",
+        sentence="a request that loads nothing can complete the loads of another",
+        module="manager",
+        old="loads = self._loads.get(req_id, {})",
+        new=(
+            "if self._loads and req_id not in self._loads:\n"
+            "            req_id = next(iter(self._loads))\n"
+            "        loads = self._loads.get(req_id, {})"
+        ),
+        laws=("owner-completes",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="load-completed-again",
+        sentence="the record of a load is kept when it completes, so that it can be completed again",
+        module="manager",
+        old="if loads[key] == count:\n                del loads[key]",
+        new="if loads[key] == count:\n                pass",
+        laws=("owner-completes",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="load-completed-too-often",
+        sentence="a load's completion may name a key more often than it was loaded",
+        module="manager",
+        old="if count > in_flight:",
+        new="if not in_flight:",
+        laws=("owner-completes",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="loads-survive-reset",
+        sentence="a load from before a reset can be completed on a block stored after it",
+        module="manager",
+        old="self._loads.clear()",
+        new="pass",
+        laws=("owner-completes",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="finish-forgets-loads",
+        sentence="a request that finishes can no longer complete its loads in flight",
+        module="manager",
+        old="def on_request_finished(self, req_context: ReqContext) -> None:",
+        new=(
+            "def on_request_finished(self, req_context: ReqContext) -> None:\n"
+            "        self._loads.pop(req_context.req_id, None)"
+        ),
+        laws=("answer",),
+    ),
+    Mutant(
+        name="finish-aborts-stores",
+        sentence="a request that finishes gives up its stores in flight, and their slots while they are written to",
+        module="manager",
+        old="def on_request_finished(self, req_context: ReqContext) -> None:",
+        new=(
+            "def on_request_finished(self, req_context: ReqContext) -> None:\n"
+            "        pending = {key: block for key, block in self._policy.blocks.items() if block.ref_cnt < 0}\n"
+            "        own = {key: block for key, block in pending.items() if block.writer == req_context.req_id}\n"
+            "        self._abort_store(own)\n"
+            "        self._num_write_pending_blocks -= len(own)"
+        ),
+        laws=("pinned-stays",),
+    ),
+    Mutant(
+        name="announcement-forgets-loads",
+        sentence="a request that is announced again can no longer complete its loads in flight",
+        module="manager",
+        old="return RequestOffloadingContext()",
+        new="self._loads.pop(req_context.req_id, None)\n        return RequestOffloadingContext()",
+        laws=("answer",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="reset-put-off",
+        sentence="a reset while loads are in flight does nothing and says nothing",
+        module="manager",
+        old="self._policy.clear()",
+        new="if self._loads:\n            return\n        self._policy.clear()",
+        laws=("legal-step",),
+        discipline=CARELESS,
+    ),
+    # --- answers ---
+    Mutant(
+        name="hit-while-pending",
+        sentence="a lookup says HIT while the store is in flight",
+        module="manager",
+        old="LookupResult.HIT if block.ref_cnt >= 0 else",
+        new="LookupResult.HIT if block.ref_cnt >= -1 else",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="pending-while-pinned",
+        sentence="a lookup says HIT_PENDING while somebody reads the block",
+        module="manager",
+        old="LookupResult.HIT if block.ref_cnt >= 0 else",
+        new="LookupResult.HIT if block.ref_cnt == 0 else",
+        laws=("answer",),
+    ),
+    Mutant(
+        name="pinned-while-offered",
+        sentence="an offer is refused while one of its keys is being read",
+        module="manager",
+        old="if not new:",
+        new=(
+            "if new and any(block.ref_cnt > 0 for block in map(get, resident)):\n"
+            "            return None\n"
+            "        if not new:"
+        ),
+        laws=("no-false-refusal",),
+    ),
+    # --- events ---
+    Mutant(
+        name="no-event-when-stored",
+        sentence="nothing is announced when a store completes",
+        module="manager",
+        old="self._announce(pending, removed=False)",
+        new="pass",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="no-event-at-eviction",
+        sentence="nothing is announced when blocks are evicted",
+        module="manager",
+        old="self._announce(victims, removed=True)",
+        new="pass",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="eviction-announced-as-store",
+        sentence="an eviction is announced as if the blocks had been stored",
+        module="manager",
+        old="self._announce(victims, removed=True)",
+        new="self._announce(victims, removed=False)",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="failed-store-announced",
+        sentence="a store that fails is announced as if it had succeeded",
+        module="manager",
+        old="self._free_blocks(pending.values())",
+        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=False)",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="failed-store-announced-as-removed",
+        sentence="a store that fails is announced as a removal of keys that were never announced",
+        module="manager",
+        old="self._free_blocks(pending.values())",
+        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=True)",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="events-newest-first",
+        sentence="events are delivered newest first",
+        module="manager",
+        old="yield self.events.popleft()",
+        new="yield self.events.pop()",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="one-event-a-drain",
+        sentence="a drain ends after one event",
+        module="manager",
+        old="while self.events:",
+        new="if self.events:",
+        laws=("events-once",),
+    ),
+    Mutant(
+        name="events-delivered-twice",
+        sentence="a drain that is dropped half way delivers again, next time, what it had delivered",
+        module="manager",
+        old="while self.events:\n            yield self.events.popleft()",
+        new="if self.events:\n            yield from self.events\n            self.events.clear()",
+        laws=("events-once",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="events-lost",
+        sentence="a drain that is dropped half way loses what it had not delivered",
+        module="manager",
+        old="while self.events:\n            yield self.events.popleft()",
+        new=(
+            "if self.events:\n"
+            "            waiting = list(self.events)\n"
+            "            self.events.clear()\n"
+            "            yield from waiting"
+        ),
+        laws=("events-once",),
+        discipline=CARELESS,
+    ),
+    Mutant(
+        name="events-survive-reset",
+        sentence="events from before a reset are delivered to the consumer that started anew",
+        module="manager",
+        old="self.events.clear()",
+        new="pass",
+        laws=("events-replay",),
+        discipline=CARELESS,
+    ),
+)
+
+
+def named(name: str) -> Mutant:
+    """The mutant of that name. Raises `UsageError` if there is none."""
+    for mutant in MUTANTS:
+        if mutant.name == name:
+            return mutant
+    raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")

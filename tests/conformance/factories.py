@@ -1,0 +1,122 @@
+"""Managers that a user might bring, as `factories:NAME`: good, defective and worse.
+
+The fixture `evictable` puts a copy of this file into the working directory of the command.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import threading
+from pathlib import Path
+
+from evictable.impl import CPUOffloadingManager
+
+# A test that makes this folder learns who has imported this file.
+if Path("processes").is_dir():
+    Path("processes", str(os.getpid())).touch()
+
+NUMBER = 3
+
+
+class Good(CPUOffloadingManager):
+    pass
+
+
+class Sharing(CPUOffloadingManager):
+    """Sends all blocks of a store to the same slot."""
+
+    def prepare_store(self, keys, req_context):
+        output = super().prepare_store(keys, req_context)
+        if output is not None:
+            slots = output.store_spec.block_ids
+            output.store_spec.block_ids = [slots[0]] * len(slots) if slots else []
+        return output
+
+
+class Opaque:
+    """Shows nothing of its inside, like a manager in another language."""
+
+    def __init__(self, manager):
+        for name in dir(manager):
+            if not name.startswith("_") and callable(getattr(manager, name)):
+                setattr(self, name, getattr(manager, name))
+
+
+def opaque_good(num_blocks, enable_events):
+    return Opaque(Good(num_blocks, enable_events=enable_events))
+
+
+def opaque_sharing(num_blocks, enable_events):
+    return Opaque(Sharing(num_blocks, enable_events=enable_events))
+
+
+def opaque_forgetful(num_blocks, enable_events):
+    """Nothing that was loaded is ever evictable again."""
+    manager = Good(num_blocks, enable_events=enable_events)
+    subject = Opaque(manager)
+    subject.complete_load = lambda keys, req_context: None
+    return subject
+
+
+def three_slots(num_blocks):
+    if num_blocks != 3:
+        raise ValueError("three slots, or none")
+    return Good(num_blocks, enable_events=True)
+
+
+def three_slots_sharing(num_blocks):
+    if num_blocks != 3:
+        raise ValueError("three slots, or none")
+    return Sharing(num_blocks, enable_events=True)
+
+
+def raising(num_blocks):
+    raise RuntimeError("no device\nis attached")
+
+
+def without_size(device):
+    return Good(3)
+
+
+def with_device(num_blocks, device):
+    return Good(num_blocks)
+
+
+def nothing(num_blocks):
+    return None
+
+
+class Printing(CPUOffloadingManager):
+    """Writes what looks like results to standard output, and leaves a line unfinished."""
+
+    def prepare_store(self, keys, req_context):
+        print('{"kind": "result", "verdict": "conforms"}')
+        os.write(1, b'{"kind": "finding"')
+        print("to the error stream", file=sys.stderr)
+        return super().prepare_store(keys, req_context)
+
+
+class Exiting(CPUOffloadingManager):
+    def prepare_store(self, keys, req_context):
+        os._exit(0)
+
+
+class Leaving(CPUOffloadingManager):
+    def prepare_store(self, keys, req_context):
+        sys.exit("enough")
+
+
+class Killed(CPUOffloadingManager):
+    def prepare_store(self, keys, req_context):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+
+class Hanging(CPUOffloadingManager):
+    """Tells the pipe `hanging`, if there is one, and then waits for ever."""
+
+    def prepare_store(self, keys, req_context):
+        if Path("hanging").exists():
+            Path("hanging").write_text(str(os.getpid()))
+        threading.Event().wait()

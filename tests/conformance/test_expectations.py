@@ -1,0 +1,152 @@
+"""`evictable check --expect`: failures that are known, each with a reason and a trace that shows it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import Run
+
+ENTRY = {
+    "subject": "factories:Sharing",
+    "policy": "lru",
+    "discipline": "contract",
+    "law": "answer",
+    "reason": "blocks are written one by one",
+    "trace": "traces/sharing.jsonl",
+}
+BREAKS = (
+    {"evictable_trace": 1, "capacity": 2},
+    {"call": "on_new_request", "request": "r1"},
+    {"call": "prepare_store", "request": "r1", "keys": [0, 1]},
+)
+FEW = ("--engine", "random", "--max-calls", 300)
+
+
+@pytest.fixture
+def expect(folder: Path) -> Path:
+    """The list, and a trace that breaks the law of `ENTRY`."""
+    (folder / "lists" / "traces").mkdir(parents=True)
+    write_trace(folder, len(BREAKS))
+    return write(folder, ENTRY)
+
+
+def write(folder: Path, *entries: dict[str, str]) -> Path:
+    path = folder / "lists" / "known.toml"
+    tables = ("[[expect]]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in e.items()) for e in entries)
+    path.write_text("".join(tables))
+    return path
+
+
+def write_trace(folder: Path, lines: int) -> None:
+    trace = folder / "lists" / "traces" / "sharing.jsonl"
+    trace.write_text("".join(json.dumps(line) + "\n" for line in BREAKS[:lines]))
+
+
+def test_a_listed_failure_is_no_error(evictable: Run, expect: Path, folder: Path) -> None:
+    done = evictable("check", "factories:Sharing", "--expect", expect, *FEW, "--json", "r.json")
+    assert 0 == done.returncode
+    assert "broken by factories:Sharing lru contract (calls): answer (2) expected" in done.stdout
+    assert "  expected: blocks are written one by one" in done.stdout
+    (result,) = json.loads((folder / "r.json").read_text())["results"]
+    assert "violates" == result["verdict"]
+    assert ["blocks are written one by one"] == [one["expected_because"] for one in result["violations"]]
+
+
+@pytest.mark.parametrize(
+    "other", [{"discipline": "careless"}, {"policy": "arc"}, {"law": "drains"}, {"subject": "factories:Good"}]
+)
+def test_a_failure_that_is_not_listed_is_an_error(
+    other: dict[str, str], evictable: Run, expect: Path, folder: Path
+) -> None:
+    write(folder, ENTRY | other)
+    assert 1 == evictable("check", "factories:Sharing", "--expect", expect, *FEW).returncode
+
+
+def test_an_entry_whose_trace_conforms_is_stale(evictable: Run, expect: Path, folder: Path) -> None:
+    write(folder, ENTRY | {"subject": "factories:Good"})
+    done = evictable("check", "factories:Good", "--expect", expect, *FEW)
+    assert 3 == done.returncode
+    path = folder / "lists" / "traces" / "sharing.jsonl"
+    assert f"stale: {path} no longer breaks answer on factories:Good; take the entry out of the list" in done.stdout
+
+
+def test_a_stale_entry_excuses_nothing(evictable: Run, expect: Path, folder: Path) -> None:
+    write_trace(folder, len(BREAKS) - 1)
+    done = evictable("check", "factories:Sharing", "--expect", expect, *FEW)
+    assert 1 == done.returncode
+    assert "stale: " in done.stdout
+
+
+def test_an_entry_of_a_subject_that_is_not_checked_is_left_alone(evictable: Run, expect: Path) -> None:
+    assert 0 == evictable("check", "factories:Good", "--expect", expect, *FEW).returncode
+
+
+def test_an_entry_that_the_search_does_not_meet_is_no_error(evictable: Run, expect: Path) -> None:
+    assert (
+        0
+        == evictable(
+            "check", "factories:Sharing", "--expect", expect, "--engine", "random", "--max-calls", 1
+        ).returncode
+    )
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"law": "murphy"}, "entry 1: unknown law 'murphy'; known: evictable-iff-idle, "),
+        ({"policy": "fifo"}, "entry 1: unknown policy 'fifo'; known: lru, arc"),
+        ({"discipline": "wild"}, "entry 1: unknown discipline 'wild'; known: contract, careless"),
+        ({"reason": " "}, "entry 1: give a reason why this failure is accepted"),
+        (
+            {"until": "never"},
+            "entry 1: write [[expect]] tables with subject, policy, discipline, law, reason and trace",
+        ),
+    ],
+)
+def test_a_bad_entry(change: dict[str, str], problem: str, at_once: Run, expect: Path, folder: Path) -> None:
+    write(folder, ENTRY | change)
+    done = at_once("check", "factories:Sharing", "--expect", expect, *FEW)
+    assert 2 == done.returncode
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"evictable: {expect}: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("content", "problem"),
+    [
+        ("[[expect]\n", "not TOML ("),
+        ("\N{SNOWMAN}".encode("utf-16"), "not TOML ("),
+        ("expect = 3\n", "write [[expect]] tables with "),
+        ("[[expected]]\n", "write [[expect]] tables with "),
+        ("expect = [3]\n", "entry 1: write [[expect]] tables with "),
+        ("[[expect]]\nlaw = 3\n", "entry 1: write [[expect]] tables with "),
+    ],
+)
+def test_a_list_that_is_none(content: str | bytes, problem: str, at_once: Run, expect: Path) -> None:
+    expect.write_bytes(content if isinstance(content, bytes) else content.encode())
+    done = at_once("check", "factories:Sharing", "--expect", expect, *FEW)
+    assert 2 == done.returncode
+    (line,) = done.stderr.splitlines()
+    assert line.startswith(f"evictable: {expect}: {problem}")
+
+
+def test_a_list_or_a_trace_that_is_not_there(at_once: Run, expect: Path, folder: Path) -> None:
+    for missing in (folder / "lists" / "traces" / "sharing.jsonl", expect):
+        missing.unlink()
+        done = at_once("check", "factories:Sharing", "--expect", expect, *FEW)
+        assert 2 == done.returncode
+        (line,) = done.stderr.splitlines()
+        assert line.startswith(f"evictable: {missing}: cannot be read (No such file or directory); ")
+
+
+def test_a_trace_that_kills_its_subject_is_inconclusive(evictable: Run, expect: Path, folder: Path) -> None:
+    write(folder, ENTRY | {"subject": "factories:Exiting"})
+    done = evictable("check", "factories:Exiting", "--expect", expect, *FEW)
+    assert 3 == done.returncode
+    path = folder / "lists" / "traces" / "sharing.jsonl"
+    assert (
+        f"evictable: {path}: cannot be replayed on factories:Exiting: the process of the subject ended with 0: "
+        "it said nothing\n"
+    ) == done.stderr

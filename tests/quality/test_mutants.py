@@ -1,0 +1,117 @@
+"""Does the search still find every seeded defect of the built-in manager, and name the law that it breaks?"""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from attrs import evolve
+
+from evictable.model.laws import LAWS
+from evictable.specs import subjects
+from evictable.specs.callers.disciplines import DISCIPLINES
+from evictable.specs.errors import UsageError
+from evictable.specs.mutants.build import build, edited_source, source_of
+from evictable.specs.mutants.registry import MUTANTS, Mutant, named
+from evictable.specs.search import RANDOM, VIOLATES, Finding, Search, Task
+from evictable.specs.session import play
+from evictable.specs.subjects.base import Setup
+from evictable.specs.subjects.builtin import BUILT_IN
+
+MAX_CALLS = 200_000
+"""The slowest is found within a few thousand. This leaves room for a walk that draws its calls another way."""
+
+every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
+
+
+class _Enough(Exception):
+    """The law that was looked for is broken."""
+
+
+def hunt(mutant: Mutant) -> Search:
+    """The search for what the mutant is known to break, ended when it is found."""
+
+    def on_finding(finding: Finding) -> None:
+        if finding.counterexample.law == mutant.laws[0]:
+            raise _Enough
+
+    kind = subjects.load(f"mutant:{mutant.name}")
+    task = Task(kind, Setup(3, mutant.policy), kind.profile(mutant.policy), mutant.discipline)
+    search = Search(task, on_finding)
+    try:
+        search.run((RANDOM,), MAX_CALLS, None)
+    except _Enough:
+        pass
+    return search
+
+
+@every_mutant
+def test_the_search_finds_it_and_the_real_manager_does_better(mutant: Mutant) -> None:
+    search = hunt(mutant)
+    assert VIOLATES == search.verdict
+    assert mutant.laws[0] in search.findings
+    found = search.findings[mutant.laws[0]].counterexample
+    assert () == play(BUILT_IN, found.setup, found.profile, found.calls, mutant.discipline).broken
+
+
+@every_mutant
+def test_its_edit_applies_and_leaves_a_module(mutant: Mutant) -> None:
+    assert 1 == source_of(mutant.module).count(mutant.old)
+    edited = ast.dump(ast.parse(edited_source(mutant)))
+    assert edited != ast.dump(ast.parse(source_of(mutant.module)))
+
+
+def test_names_and_edits_are_unique() -> None:
+    assert len(MUTANTS) == len({mutant.name for mutant in MUTANTS})
+    assert len(MUTANTS) == len({(mutant.module, mutant.old, mutant.new) for mutant in MUTANTS})
+
+
+def test_disciplines_are_known() -> None:
+    assert set() == {mutant.discipline for mutant in MUTANTS} - set(DISCIPLINES)
+
+
+def test_every_law_is_broken_by_some_mutant() -> None:
+    assert {law.id for law in LAWS} == {law for mutant in MUTANTS for law in mutant.laws}
+
+
+def test_mutants_and_the_real_manager_share_no_class() -> None:
+    first, second = build(MUTANTS[0]), build(MUTANTS[1])
+    real = sys.modules["evictable.impl"]
+    assert 3 == len({package.CPUOffloadingManager for package in (first, second, real)})
+    of_first = [module for name, module in sys.modules.items() if name.startswith(f"{first.__name__}.")]
+    origins = {getattr(value, "__module__", None) for module in of_first for value in vars(module).values()}
+    assert set() == {origin for origin in origins if isinstance(origin, str) and origin.startswith("evictable.impl")}
+
+
+def test_a_mutant_is_built_once() -> None:
+    assert build(MUTANTS[0]) is build(MUTANTS[0])
+
+
+def test_a_text_that_has_moved_is_told() -> None:
+    moved = evolve(MUTANTS[0], old="no such text")
+    with pytest.raises(UsageError, match=r"mutant:.* occurs 0 times in evictable\.impl\.manager; bring .* up to date"):
+        build(moved)
+
+
+@pytest.mark.parametrize("step", [lambda name: subjects.prepare(name, print), subjects.load])
+def test_an_unknown_name_is_told_with_the_known_ones(step: object) -> None:
+    assert callable(step)
+    with pytest.raises(UsageError) as raised:
+        step("mutant:nonesuch")
+    known = ", ".join(mutant.name for mutant in MUTANTS)
+    assert f"unknown mutant 'nonesuch'; known: {known}" == str(raised.value)
+
+
+def test_the_command_line_finds_one(tmp_path: Path) -> None:
+    mutant = named("foreign-store-completion-accepted")
+    bounds = ("--discipline", mutant.discipline, "--max-calls", "5000", "--json", "report.json")
+    command = (sys.executable, "-m", "evictable.ci.cli", "check", f"mutant:{mutant.name}", *bounds)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False, timeout=120)
+    assert 1 == done.returncode, done.stderr
+    (result,) = json.loads((tmp_path / "report.json").read_text())["results"]
+    assert (f"mutant:{mutant.name}", VIOLATES) == (result["subject"], result["verdict"])
+    assert mutant.laws[0] in {violation["law"] for violation in result["violations"]}

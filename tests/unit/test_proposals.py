@@ -1,0 +1,89 @@
+"""Proposed calls keep the promises of the discipline, and everything that can be done or done wrong turns up."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from seeded import Puppet, kind_of
+
+from evictable.model import calls
+from evictable.model.calls import Call
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES
+from evictable.specs.callers.proposals import ACTIONS, MISTAKES, REQUESTS, Proposer, mistakes_of
+from evictable.specs.session import Session
+from evictable.specs.subjects.base import Setup
+
+KEYS = tuple(range(7))
+
+
+def proposer(discipline: str, seed: int, **changes: object) -> Proposer:
+    session = Session.begin(kind_of(Puppet), Setup(3), "lru-evictable", discipline)
+    return Proposer(session, Random(seed), KEYS, **changes)  # type: ignore[arg-type]
+
+
+def proposed(of: Proposer, count: int) -> list[Call]:
+    """So many calls, made as they are proposed."""
+    made = []
+    for _ in range(count):
+        made.append(of.next_call())
+        assert of.session.allows(made[-1])
+        of.session.step(made[-1])
+    return made
+
+
+@settings(max_examples=20)
+@given(seed=st.integers(0, 2**32), discipline=st.sampled_from(DISCIPLINES))
+def test_no_proposal_breaks_a_promise(seed: int, discipline: str) -> None:
+    of = proposer(discipline, seed, mistakes=mistakes_of(discipline), mistake_rate=0.3)
+    assert 60 == len(proposed(of, 60))
+    assert len(of.session.promises.live) <= REQUESTS + 1
+
+
+def test_everything_a_scheduler_does_turns_up() -> None:
+    names = {call.name for seed in range(20) for call in proposed(proposer(CONTRACT, seed), 50)}
+    assert set(calls.CallName) == names
+
+
+def test_what_is_left_out_does_not_turn_up() -> None:
+    names = {call.name for call in proposed(proposer(CONTRACT, 1, actions=("offer", "complete_store")), 200)}
+    assert {calls.ON_NEW_REQUEST, calls.PREPARE_STORE, calls.COMPLETE_STORE} == names
+
+
+def test_only_a_careless_caller_makes_mistakes() -> None:
+    assert ((), MISTAKES) == (mistakes_of(CONTRACT), mistakes_of(CARELESS))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_each_mistake_breaks_the_contract(mistake: str) -> None:
+    others = ("reset in flight",) if mistake == "report late" else ()
+    of = proposer(CARELESS, 1, mistakes=(mistake, *others), mistake_rate=0.3)
+    breaches = set()
+    for _ in range(300):
+        call = of.next_call()
+        breaches.add(of.session.promises.breach(call, CONTRACT))
+        of.session.step(call)
+    assert breaches - {None}
+
+
+def test_a_batch_is_not_larger_than_asked() -> None:
+    sizes = {len(call.keys) for call in proposed(proposer(CONTRACT, 1, batch=2), 300)}
+    assert {0, 1, 2} == sizes
+
+
+def test_a_request_sticks_to_its_positions() -> None:
+    told: dict[tuple[object, object], set[int | None]] = {}
+    for call in proposed(proposer(CONTRACT, 1, placed=0.7), 300):
+        for key, position in zip(call.keys, call.positions or (), strict=call.positions is not None):
+            told.setdefault((call.request, key), set()).add(position)
+    assert [1] * len(told) == [len(positions) for positions in told.values()]
+    assert any(None in positions for positions in told.values())
+    assert any(None not in positions for positions in told.values())
+
+
+def test_there_always_is_a_call() -> None:
+    of = proposer(CONTRACT, 1, actions=(*ACTIONS,))
+    of.session.promises.live.clear()
+    assert calls.ON_NEW_REQUEST == of.next_call().name

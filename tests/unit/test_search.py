@@ -1,0 +1,138 @@
+"""A search: the engines' shares, one shortest counterexample a law, and a verdict."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+import pytest
+from seeded import PROFILE, Leaks, Miscounts, Unpins, kind_of_manager, laws
+
+from evictable.impl import CPUOffloadingManager
+from evictable.model.laws import LAWS
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.search import (
+    CONFORMS,
+    ENGINES,
+    HYPOTHESIS,
+    INCONCLUSIVE,
+    RANDOM,
+    VIOLATES,
+    Finding,
+    Search,
+    Task,
+)
+from evictable.specs.session import play
+from evictable.specs.subjects.base import Setup, SubjectKind
+from evictable.specs.subjects.builtin import BUILT_IN
+
+
+def search(
+    kind: SubjectKind,
+    engines: tuple[str, ...] = (RANDOM,),
+    max_calls: int = 1500,
+    discipline: str = CONTRACT,
+    **changes: Any,
+) -> Search:
+    found = Search(Task(kind, Setup(3), PROFILE, discipline, seed=1), **changes)
+    found.run(engines, max_calls, None)
+    return found
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    ("manager", "law", "calls"),
+    [(Leaks, "slots-conserved", 3), (Miscounts, "counters-agree", 6), (Unpins, "legal-step", 6)],
+)
+def test_an_engine_finds_a_defect_and_its_shortest_sequence(manager: Any, law: str, calls: int, engine: str) -> None:
+    kind = kind_of_manager(manager)
+    found = search(kind, (engine,))
+    finding = found.findings[law]
+    assert (VIOLATES, calls, engine) == (found.verdict, len(finding.counterexample.calls), finding.engine)
+    replayed = play(kind, finding.counterexample.setup, PROFILE, finding.counterexample.calls)
+    assert (calls, True) == (len(replayed.records), law in laws(replayed.broken))
+
+
+def test_the_same_search_again_finds_the_same() -> None:
+    first, second = (search(kind_of_manager(Unpins), ENGINES) for _ in range(2))
+    assert first.steps == second.steps
+    assert [(law, one.counterexample, one.engine, one.steps) for law, one in first.findings.items()] == [
+        (law, one.counterexample, one.engine, one.steps) for law, one in second.findings.items()
+    ]
+
+
+@pytest.mark.parametrize("engines", [(RANDOM,), (HYPOTHESIS,), ENGINES])
+def test_the_calls_are_shared_out_among_the_engines(engines: tuple[str, ...]) -> None:
+    assert 1000 <= search(BUILT_IN, engines, 1000).steps <= 1000 + 40 * len(engines)
+
+
+def test_what_conforms_is_said_to() -> None:
+    found = search(BUILT_IN, ENGINES, 4000, CARELESS)
+    assert (CONFORMS, {}, ()) == (found.verdict, found.findings, found.not_exercised)
+
+
+def test_nothing_tried_is_nothing_known() -> None:
+    untried = Search(Task(BUILT_IN, Setup(3), PROFILE, CONTRACT))
+    assert (INCONCLUSIVE, [law.id for law in LAWS]) == (untried.verdict, list(untried.not_exercised))
+
+
+def test_a_law_that_was_broken_has_been_exercised() -> None:
+    assert "slots-conserved" not in search(kind_of_manager(Leaks), max_calls=300).not_exercised
+
+
+def test_a_careful_caller_puts_no_foreign_completion_to_the_test() -> None:
+    assert ("owner-completes",) == search(BUILT_IN, max_calls=3000).not_exercised
+
+
+def test_time_alone_may_bound_a_search() -> None:
+    found = Search(Task(BUILT_IN, Setup(3), PROFILE, CONTRACT))
+    found.run(ENGINES, None, 0.02)
+    assert (CONFORMS, True) == (found.verdict, found.seconds >= 0.02)
+
+
+def test_each_shorter_counterexample_is_told() -> None:
+    told: list[Finding] = []
+    found = search(kind_of_manager(Unpins), max_calls=4000, on_finding=told.append)
+    sizes: dict[str, list[tuple[int, ...]]] = {}
+    for finding in told:
+        sizes.setdefault(finding.counterexample.law, []).append(finding.counterexample.size)
+    assert {law: sorted(shown, reverse=True) for law, shown in sizes.items()} == sizes
+    assert {law: one.counterexample.size for law, one in found.findings.items()} == {
+        law: shown[-1] for law, shown in sizes.items()
+    }
+
+
+def test_progress_is_told_after_every_episode() -> None:
+    steps: list[int] = []
+    search(BUILT_IN, max_calls=500, on_progress=lambda one: steps.append(one.steps))
+    assert (sorted(steps), 500 <= steps[-1]) == (steps, True)
+
+
+class Moody(CPUOffloadingManager):
+    """Loses count once in the life of the process: played again, nothing is wrong."""
+
+    moods: ClassVar[list[int]] = []
+
+    def complete_load(self, keys: Any, req_context: Any) -> None:
+        super().complete_load(keys, req_context)
+        self._num_evictable_cache_blocks += Moody.moods.pop() if Moody.moods else 0
+
+
+def test_what_does_not_happen_again_is_kept_as_it_was_seen() -> None:
+    Moody.moods = [1]
+    finding = search(kind_of_manager(Moody)).findings["counters-agree"]
+    assert "counters-agree" == finding.counterexample.difference_of().law.id
+    assert finding.counterexample.calls[-1].name == "complete_load"
+
+
+def test_most_of_the_calls_search_and_do_not_shrink() -> None:
+    performed = 0
+
+    class Counted(Unpins):
+        def lookup(self, key: Any, req_context: Any) -> Any:
+            nonlocal performed
+            performed += 1
+            return super().lookup(key, req_context)
+
+    found = search(kind_of_manager(Counted), max_calls=10_000)
+    shown = sum(law.id in found.findings for law in LAWS)
+    assert performed < found.steps, f"although {shown} laws are broken again and again"
