@@ -16,9 +16,6 @@ from evictable.model.calls import Call, Key
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.session import Session
 
-REQUESTS = 3
-"""Requests that run at the same time."""
-
 # What a caller does, and how often. A swarm leaves some of it out of an episode.
 ACTIONS: dict[str, int] = {
     "offer": 8,
@@ -61,7 +58,9 @@ class Proposer:
     mistakes: Sequence[str] = ()
     mistake_rate: float = 0.0
     batch: int = 3
-    """Keys in a batch, at most."""
+    """Keys in a batch, at most; now and then there is none."""
+    requests: int = 3
+    """Requests that run at the same time."""
     placed: float = 0.0
     """The part of the keys whose token position a request tells."""
     _positions: dict[tuple[str | None, Key], int | None] = field(factory=dict)
@@ -89,7 +88,7 @@ class Proposer:
 
     def _propose(self) -> Call | None:
         promises = self.session.promises
-        if len(promises.live) < REQUESTS and (not promises.live or self.random.random() < 0.1):
+        if len(promises.live) < self.requests and (not promises.live or self.random.random() < 0.1):
             return self._announce()
         if self.mistakes and self.random.random() < self.mistake_rate:
             return self._mistake(self.random.choice(self.mistakes))
@@ -148,7 +147,9 @@ class Proposer:
             return None
         transfers.sort(key=str)
         owner = self.random.choice(transfers)[0]
-        keys = self._sample([key for request, key in transfers if request == owner])
+        keys = [key for request, key in transfers if request == owner]
+        if self.random.random() < 0.7:  # else all at once, a key that was pinned twice named twice
+            keys = self._sample(keys)
         return Call(name, tuple(keys), owner, success=name != calls.COMPLETE_STORE or self.random.random() < 0.8)
 
     def _announce(self) -> Call:
@@ -182,7 +183,7 @@ class Proposer:
             return Call(name, self._some_keys(), self._any_request(), success=draw.random() < 0.5)
         name = draw.choice((calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
         call = self._good(name)
-        if call is None:
+        if call is None or not call.keys:
             return None
         if mistake == "for another request":
             return Call(call.name, call.keys, self._any_request(), success=call.success)
@@ -220,7 +221,8 @@ class Proposer:
         return tuple(self._sample(self.keys))
 
     def _sample(self, among: Sequence[Key]) -> list[Key]:
-        return self.random.sample(among, min(len(among), self.random.randint(1, self.batch)))
+        size = self.random.randint(1, self.batch) if self.random.random() > 0.02 else 0
+        return self.random.sample(among, min(len(among), size))
 
 
 def mistakes_of(discipline: str) -> tuple[str, ...]:

@@ -15,7 +15,11 @@ from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 
-CAPACITIES = (1, 2, 3, 4)
+# Small ones find most, and shrink well; what is written for a handful needs more than a handful to fail.
+CAPACITIES = (1, 2, 3, 4, 1, 2, 3, 4, 8)
+BATCHES = (2, 3, 3, 6)
+REQUESTS = (3, 3, 3, 8)
+LENGTHS = (6, 12, 25, 25, 50, 50, 200)
 TRACKER_SIZES = (1, 2, 3, 4, 7)
 KEYS = 7
 
@@ -41,11 +45,13 @@ def walk(
         varied = setup
         if vary_capacity:
             varied = evolve(varied, capacity=episode.choice(CAPACITIES))
+        if episode.random() < 0.1:
+            varied = evolve(varied, events=False)
         if vary_tracker:
             varied = evolve(varied, max_tracker_size=episode.choice(TRACKER_SIZES))
         session = Session.begin(kind, varied, profile, discipline)
         proposer = _proposer(session, episode)
-        length = episode.choice((6, 12, 25, 50))
+        length = episode.choice(LENGTHS)
         while not session.broken and len(session.records) < length and not budget.spent:
             session.step(proposer.next_call())
             budget.calls += 1
@@ -74,6 +80,7 @@ def _proposer(session: Session, episode: Random) -> Proposer:
         actions=actions,
         mistakes=mistakes,
         mistake_rate=episode.choice((0.05, 0.2, 0.4)),
-        batch=min(max(3, capacity // 4), 64),
+        batch=episode.choice(BATCHES) if capacity <= SMALL else min(capacity // 4, 64),
+        requests=episode.choice(REQUESTS),
         placed=placed,
     )

@@ -26,7 +26,7 @@ class Mutant:
     """Occurs exactly once in that module's source."""
     new: str
     laws: tuple[str, ...]
-    """What it breaks: a search reports the first of them, and may report the others."""
+    """What it breaks: any search reports the first of them, a long one the others too."""
     discipline: str = CONTRACT
     """The most careful caller that notices."""
     policy: str = "lru"
@@ -40,7 +40,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._mark_evictable(pending)",
         new="pass",
-        laws=("evictable-iff-idle",),
+        laws=("evictable-iff-idle", "drains"),
     ),
     Mutant(
         name="no-mark-when-unpinned",
@@ -48,7 +48,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._mark_evictable(idle)",
         new="pass",
-        laws=("evictable-iff-idle",),
+        laws=("evictable-iff-idle", "drains"),
     ),
     Mutant(
         name="no-unmark-when-pinned",
@@ -64,7 +64,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="if count == block.ref_cnt:",
         new="if count <= block.ref_cnt:",
-        laws=("evictable-iff-idle",),
+        laws=("evictable-iff-idle", "counters-agree"),
     ),
     Mutant(
         name="mark-at-insert",
@@ -97,7 +97,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="blocks",
         old="self.ref_cnt = -1",
         new="self.ref_cnt = 0",
-        laws=("legal-step",),
+        laws=("legal-step", "counters-agree"),
     ),
     Mutant(
         name="pending-below-the-floor",
@@ -105,7 +105,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="blocks",
         old="self.ref_cnt = -1",
         new="self.ref_cnt = -2",
-        laws=("ref-floor",),
+        laws=("ref-floor", "counters-agree", "legal-step"),
     ),
     Mutant(
         name="pinned-when-stored",
@@ -113,7 +113,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="block.ref_cnt = 0",
         new="block.ref_cnt = 1",
-        laws=("legal-step",),
+        laws=("legal-step", "evictable-iff-idle", "counters-agree", "drains"),
     ),
     Mutant(
         name="second-reader-not-counted",
@@ -138,7 +138,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="block.ref_cnt -= count",
         new="block.ref_cnt -= 1",
-        laws=("legal-step",),
+        laws=("legal-step", "evictable-iff-idle", "counters-agree", "drains"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -264,6 +264,22 @@ MUTANTS: tuple[Mutant, ...] = (
         new="num_written = num_in_use",
         laws=("counters-agree",),
     ),
+    Mutant(
+        name="refusals-not-counted",
+        sentence="the counter of refused offers stands still",
+        module="manager",
+        old="self.allocation_failures_in_current_batch += 1",
+        new="pass",
+        laws=("counters-agree",),
+    ),
+    Mutant(
+        name="sizes-told-again",
+        sentence="the sizes of allocations are reported again by every later report",
+        module="manager",
+        old="self.allocation_sizes_in_current_batch.clear()",
+        new="pass",
+        laws=("counters-agree",),
+    ),
     # --- slots ---
     Mutant(
         name="slot-leaks-when-store-fails",
@@ -271,7 +287,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._free_blocks(pending.values())",
         new="pass",
-        laws=("slots-conserved",),
+        laws=("slots-conserved", "drains"),
     ),
     Mutant(
         name="slot-leaks-at-eviction",
@@ -279,7 +295,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._free_blocks(victims.values())",
         new="pass",
-        laws=("answer",),
+        laws=("answer", "slots-conserved", "all-or-nothing", "progress"),
     ),
     Mutant(
         name="victims-stay-resident",
@@ -287,7 +303,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="policies.lru",
         old="pop = self.blocks.pop",
         new="pop = self.blocks.get",
-        laws=("capacity",),
+        laws=("capacity", "evictable-iff-idle", "counters-agree", "slots-conserved", "answer"),
     ),
     Mutant(
         name="slot-freed-twice",
@@ -352,7 +368,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="protected = set(resident)",
         new="protected = set()",
-        laws=("offer-protected",),
+        laws=("offer-protected", "evict-order"),
     ),
     Mutant(
         name="only-new-keys-protected",
@@ -360,7 +376,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="protected = set(resident)",
         new="protected = set(new)",
-        laws=("offer-protected",),
+        laws=("offer-protected", "evict-order"),
     ),
     Mutant(
         name="policy-ignores-protected",
@@ -376,7 +392,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="num_to_evict = len(new) - self._get_num_free_blocks()",
         new="num_to_evict = len(new) - self._get_num_free_blocks() + 1",
-        laws=("evict-order", "no-false-refusal"),
+        laws=("evict-order", "no-false-refusal", "progress"),
     ),
     Mutant(
         name="resident-keys-need-room",
@@ -384,7 +400,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="num_to_evict = len(new) - self._get_num_free_blocks()",
         new="num_to_evict = len(new) + len(resident) - self._get_num_free_blocks()",
-        laws=("no-false-refusal",),
+        laws=("no-false-refusal", "evict-order"),
     ),
     Mutant(
         name="free-list-forgotten",
@@ -392,7 +408,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="return len(self._free_list) + self._num_blocks - self._num_allocated_blocks",
         new="return self._num_blocks - self._num_allocated_blocks",
-        laws=("no-false-refusal", "evict-order"),
+        laws=("no-false-refusal", "evict-order", "progress"),
     ),
     Mutant(
         name="victims-not-told",
@@ -400,7 +416,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="return PrepareStoreOutput(new, spec, list(victims))",
         new="return PrepareStoreOutput(new, spec, [])",
-        laws=("evict-order",),
+        laws=("evict-order", "answer"),
     ),
     Mutant(
         name="resident-keys-stored-again",
@@ -416,7 +432,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="for key in dict.fromkeys(keys):",
         new="for key in keys:",
-        laws=("answer",),
+        laws=("answer", "counters-agree", "slots-conserved", "evict-order", "no-false-refusal"),
         discipline=CARELESS,
     ),
     # --- the order ---
@@ -504,7 +520,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="if num_to_evict > self._num_evictable_cache_blocks - num_idle:",
         new="if num_to_evict >= self._num_evictable_cache_blocks - num_idle:",
-        laws=("no-false-refusal",),
+        laws=("no-false-refusal", "progress"),
     ),
     Mutant(
         name="pending-protected-twice",
@@ -525,7 +541,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "\n"
             "        num_allocated"
         ),
-        laws=("all-or-nothing",),
+        laws=("all-or-nothing", "counters-agree", "slots-conserved"),
     ),
     Mutant(
         name="refusal-touches",
@@ -542,7 +558,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="if block.ref_cnt < 0:\n                raise NotReady(",
         new="if block.ref_cnt < -1:\n                raise NotReady(",
-        laws=("legal-step",),
+        laws=("legal-step", "evictable-iff-idle", "counters-agree", "answer"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -555,7 +571,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "                    earlier.ref_cnt += 1\n"
             '                raise KeyNotResident("prepare_load", key, req_id)'
         ),
-        laws=("all-or-nothing",),
+        laws=("all-or-nothing", "evictable-iff-idle", "counters-agree"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -564,7 +580,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="or block.writer != req_id or ",
         new="or ",
-        laws=("owner-completes",),
+        laws=("owner-completes", "pinned-stays"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -573,7 +589,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="if block.ref_cnt >= 0 or block.writer",
         new="if block.writer",
-        laws=("counters-agree",),
+        laws=("counters-agree", "legal-step", "owner-completes"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -603,7 +619,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="if loads[key] == count:\n                del loads[key]",
         new="if loads[key] == count:\n                pass",
-        laws=("owner-completes",),
+        laws=("owner-completes", "evictable-iff-idle", "counters-agree", "legal-step", "drains"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -612,7 +628,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="if count > in_flight:",
         new="if not in_flight:",
-        laws=("owner-completes",),
+        laws=("owner-completes", "counters-agree", "legal-step", "drains"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -621,7 +637,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._loads.clear()",
         new="pass",
-        laws=("owner-completes",),
+        laws=("owner-completes", "evictable-iff-idle", "counters-agree", "ref-floor", "legal-step", "drains"),
         discipline=CARELESS,
     ),
     Mutant(
@@ -647,7 +663,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "        self._abort_store(own)\n"
             "        self._num_write_pending_blocks -= len(own)"
         ),
-        laws=("pinned-stays",),
+        laws=("pinned-stays", "legal-step"),
     ),
     Mutant(
         name="announcement-forgets-loads",
@@ -694,7 +710,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "            return None\n"
             "        if not new:"
         ),
-        laws=("no-false-refusal",),
+        laws=("no-false-refusal", "counters-agree"),
     ),
     # --- events ---
     Mutant(
@@ -703,7 +719,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._announce(pending, removed=False)",
         new="pass",
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="no-event-at-eviction",
@@ -711,7 +727,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._announce(victims, removed=True)",
         new="pass",
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="eviction-announced-as-store",
@@ -719,7 +735,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._announce(victims, removed=True)",
         new="self._announce(victims, removed=False)",
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="failed-store-announced",
@@ -727,7 +743,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="self._free_blocks(pending.values())",
         new="self._free_blocks(pending.values())\n        self._announce(pending, removed=False)",
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="failed-store-announced-as-removed",
@@ -743,7 +759,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="yield self.events.popleft()",
         new="yield self.events.pop()",
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="one-event-a-drain",
@@ -751,7 +767,7 @@ MUTANTS: tuple[Mutant, ...] = (
         module="manager",
         old="while self.events:",
         new="if self.events:",
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="events-delivered-twice",
@@ -773,7 +789,7 @@ MUTANTS: tuple[Mutant, ...] = (
             "            self.events.clear()\n"
             "            yield from waiting"
         ),
-        laws=("events-once",),
+        laws=("events-once", "events-replay"),
         discipline=CARELESS,
     ),
     Mutant(

@@ -138,10 +138,6 @@ class _Both:
         first, second = self._parts
         return [*first.items(), *second.items()]
 
-    def __iter__(self) -> Any:
-        first, second = self._parts
-        return iter([*first, *second])
-
     def __len__(self) -> int:
         return len(self._parts[0]) + len(self._parts[1])
 

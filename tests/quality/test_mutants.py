@@ -6,6 +6,7 @@ import ast
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -42,10 +43,8 @@ def hunt(mutant: Mutant) -> Search:
     kind = subjects.load(f"mutant:{mutant.name}")
     task = Task(kind, Setup(3, mutant.policy), kind.profile(mutant.policy), mutant.discipline)
     search = Search(task, on_finding)
-    try:
+    with suppress(_Enough):
         search.run((RANDOM,), MAX_CALLS, None)
-    except _Enough:
-        pass
     return search
 
 

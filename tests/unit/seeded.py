@@ -78,7 +78,13 @@ class Puppet:
     """
 
     def __init__(self, setup: Setup, profile: str = PROFILE) -> None:
-        self.model: Manager = reference(profile, setup.capacity, events=setup.events)
+        self.model: Manager = reference(
+            profile,
+            setup.capacity,
+            events=setup.events,
+            store_threshold=setup.store_threshold,
+            max_tracker_size=setup.max_tracker_size,
+        )
         self.queue: list[Event] = []
 
     def perform(self, call: Call) -> Answer:

@@ -98,6 +98,11 @@ def test_a_clean_up_must_not_take_a_ready_key_from_the_consumer() -> None:
     assert ["events-replay"] == faults(after(stored(1)), stored(1), Event(True, (1,), metadata_only=True))
 
 
+@pytest.mark.parametrize(("medium", "expected"), [(None, []), ("CPU", []), ("GPU", ["events-once"])])
+def test_of_another_medium_nothing_is_to_be_told(medium: str | None, expected: list[str]) -> None:
+    assert expected == faults(after(stored(1)), Event(False, (1,), medium=medium), whole=False)
+
+
 @pytest.mark.parametrize(("drained", "undrained"), [(False, True), (True, False)])
 def test_undrained_until_a_whole_drain(drained: bool, undrained: bool) -> None:
     ledger = after(stored(1))

@@ -52,6 +52,7 @@ def test_a_manager_from_the_working_directory(name: str) -> None:
     kind = subjects.load(subjects.prepare(name, print))
     subject = kind.make(Setup(2))
     subject.perform(announce("r"))
+    assert kind.name == from_factory(name).name
     assert (name, "MISS") == (kind.name, subject.perform(lookup("r", 1)))
 
 

@@ -147,6 +147,18 @@ def test_victims_that_were_spared_are_part_of_the_picture() -> None:
     assert [("evict-order", (1, 40))] == [(one.law.id, one.difference.keys) for one in session.broken]
 
 
+@pytest.mark.parametrize("capacity", [3, 40])
+def test_a_refusal_spares_everything(capacity: int) -> None:
+    """What should have gone is still there, in its slot: nothing but the refusal is wrong."""
+
+    class Refuses(Puppet):
+        def does(self, call: Call) -> Answer:
+            return None if call == offer("r1", 99) else super().does(call)
+
+    session = judged(Refuses, (*holding(*range(capacity)), offer("r1", 99)), capacity)
+    assert ["no-false-refusal", "progress"] == laws(session.broken)
+
+
 def test_a_refusal_just_when_everything_is_scanned(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "SCAN_EVERY", 20)
     session = judged(Puppet, (*holding(1, 2), *[offer("r1", *range(30))] * 40), capacity=20)

@@ -68,6 +68,7 @@ def test_what_a_ref_cnt_means(ref_cnt: RefCnt, ready: bool, evictable: bool) -> 
         (-1, (commit_store, abort_store), 2, [-1, 0, None]),
         (0, (pin, unpin), 2, [0, 1, 2]),
         (None, (pin, evict), 3, [None]),
+        (0, (commit_store, pin), 1, [0, 1]),
     ],
 )
 def test_what_some_steps_can_lead_to(start: RefCnt, steps: tuple[Step, ...], most: int, expected: list[RefCnt]) -> None:

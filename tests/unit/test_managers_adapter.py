@@ -317,6 +317,10 @@ def small(capacity: int) -> Any:
     """As little as can be asked."""
 
 
+def untracked(num_blocks: int, store_threshold: int) -> Any:
+    """Has no table of counts to bound."""
+
+
 def anything(**arguments: Any) -> Any:
     """Takes whatever comes."""
 
@@ -343,6 +347,7 @@ TRACKING = Setup(2, store_threshold=3, max_tracker_size=9)
                 "max_tracker_size": 9,
             },
         ),
+        (untracked, TRACKING, {"num_blocks": 2, "store_threshold": 3}),
         (
             anything,
             TRACKING,
@@ -364,7 +369,7 @@ def test_what_a_factory_is_given(factory: Any, setup: Setup, arguments: dict[str
     ("factory", "setup", "message"),
     [
         (lambda: None, PLAIN, "a manager factory takes num_blocks"),
-        (print.__class__, PLAIN, "a manager factory takes num_blocks"),
+        (dict, PLAIN, "dict: a manager factory takes num_blocks"),
         (small, TRACKING, "small takes no store_threshold; leave out --store-threshold"),
     ],
 )

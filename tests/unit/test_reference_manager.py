@@ -181,6 +181,13 @@ def test_what_is_told_of_evictions_and_stores() -> None:
     assert Drained(()) == manager.perform(DRAIN)
 
 
+def test_with_events_off_nothing_is_to_be_told() -> None:
+    manager = reference("lru-evictable", 2, events=False)
+    for call in (*holding(1, 2), offer("r1", 3)):
+        manager.perform(call)
+    assert not manager.events.undrained
+
+
 @pytest.mark.parametrize("key", [1, 2])
 def test_a_failed_store_leaves_no_trace(key: Key) -> None:
     manager = manager_after(announce("r1"), offer("r1", 1, 2), failed("r1", key))

@@ -22,6 +22,7 @@ from seeded import (
 
 from evictable.model.calls import Answer, Call, Raised
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.errors import UsageError
 from evictable.specs.session import Record, Session, play
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
@@ -100,6 +101,11 @@ def test_a_refusal_at_the_end_is_broken_progress() -> None:
     session = Session.begin(kind_of(Refuses), Setup(2), PROFILE)
     session.finish()
     assert ["no-false-refusal", "progress"] == laws(session.broken)
+
+
+def test_the_built_in_manager_says_what_it_cannot_be() -> None:
+    with pytest.raises(UsageError, match="impl: unknown cache policy 'fifo'"):
+        Session.begin(BUILT_IN, Setup(2, "fifo"), PROFILE)
 
 
 def test_no_key_has_to_be_a_number() -> None:

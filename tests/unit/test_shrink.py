@@ -34,6 +34,7 @@ from evictable.model.calls import Answer, Call
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, Promises
 from evictable.specs.callers.walk import walk
+from evictable.specs.errors import UsageError
 from evictable.specs.session import Session
 from evictable.specs.shrink import Counterexample, Shrinker
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -196,3 +197,16 @@ def test_a_tracker_becomes_small() -> None:
     smallest = shrunk(SubjectKind("threshold", make, lambda _: PROFILE), "slots-conserved", CARELESS, setup, sequence)
     assert (1, 1) == (smallest.setup.capacity, smallest.setup.max_tracker_size)
     assert (offer("r1", 0), offer("r1", 0), failed("r1", 0)) == smallest.calls
+
+
+def test_what_cannot_be_built_as_small_stays_larger() -> None:
+    kind = kind_of_manager(Leaks)
+
+    def make(setup: Setup) -> Any:
+        if setup.capacity < 2:
+            raise UsageError("too small")
+        return kind.make(setup)
+
+    sequence = (offer("r1", 1), failed("r1", 1))
+    smallest = shrunk(SubjectKind("large", make, kind.profile), "slots-conserved", CARELESS, Setup(4), sequence)
+    assert 2 == smallest.setup.capacity

@@ -52,14 +52,13 @@ STATES = st.builds(
 
 
 @st.composite
-def entries(draw: st.DrawFn) -> Entry:
-    name = draw(st.sampled_from(sorted(calls.CallName)))
+def entries(draw: st.DrawFn, name: str) -> Entry:
     keys = draw(KEY_TUPLES) if name in calls.CALLS_WITH_KEYS else ()
     if name == calls.LOOKUP:
         keys = (draw(KEYS),)
     place = st.none() | st.integers(0, 99)
     call = Call(
-        str(name),
+        name,
         keys,
         draw(NAMES) if name in calls.CALLS_WITH_REQUEST else None,
         success=draw(st.booleans()) if name == calls.COMPLETE_STORE else True,
@@ -85,9 +84,11 @@ HEADS = st.builds(
 )
 
 
-@settings(max_examples=100)
-@given(HEADS, st.lists(entries(), max_size=4))
-def test_what_is_written_reads_back(head: Head, written: list[Entry]) -> None:
+@pytest.mark.parametrize("name", sorted(calls.CallName))
+@settings(max_examples=25)
+@given(data=st.data(), head=HEADS)
+def test_what_is_written_reads_back(name: str, data: st.DataObject, head: Head) -> None:
+    written = data.draw(st.lists(entries(str(name)), max_size=4))
     again = read(write(Trace(head, tuple(written))))
     lines = range(2, 2 + len(written))
     assert head == again.head
@@ -256,6 +257,7 @@ def test_a_bad_answer_is_refused(call: str, answer: Any, problem: str) -> None:
         ({"ref_cnt": {}, "slots": 1}, '"slots" is 1; expected dict'),
         ({"ref_cnt": {}, "evictable": 1}, '"evictable" is 1; expected a list'),
         ({"ref_cnt": {}, "num_evictable": "1"}, "\"num_evictable\" is '1'; expected int"),
+        ({"ref_cnt": {}, "order": json.loads("[" * 480 + "]" * 480)}, '"order" is nested too deeply'),
         ({"ref_cnt": {}, "free": {}}, '"free" is {}; expected a list of integers'),
     ],
     ids=lambda value: str(value)[:40],
