@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -36,6 +37,12 @@ class Violation:
     def calls(self) -> int:
         return len(self.lines) - 1
 
+    @property
+    def played(self) -> tuple[str, ...]:
+        """The set-up and the calls, whatever law they are shown for."""
+        head = {name: value for name, value in json.loads(self.lines[0]).items() if name != "law"}
+        return (json.dumps(head), *self.lines[1:])
+
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Violation:
         """From a worker's ``finding``."""
@@ -54,7 +61,10 @@ class Violation:
     def record(self) -> dict[str, Any]:
         record = {
             "law": self.law,
+            "sentence": self.sentence,
             "detail": f"expected {self.expected}; observed {self.observed}",
+            "expected": self.expected,
+            "observed": self.observed,
             "calls": self.calls,
             "found_after": {"steps": self.steps, "seconds": self.seconds},
             "engine": self.engine,
@@ -79,6 +89,8 @@ class Cell:
     not_exercised: list[str] = field(factory=list)
     violations: dict[str, Violation] = field(factory=dict)
     problem: str | None = None
+    inside: bool = True
+    """The subject shows its inside."""
     unusable: bool = False
     """The subject could not be loaded."""
 
@@ -107,7 +119,7 @@ class Cell:
         if kind == "start":
             self.started = True
         elif kind == "loaded":
-            self.profile = record["profile"]
+            self.profile, self.inside = record["profile"], record["inside"]
         elif kind == "progress":
             self.steps, self.seconds = record["steps"], record["seconds"]
         elif kind == "finding":
@@ -115,6 +127,8 @@ class Cell:
             return violation
         elif kind == "result":
             self.ended, self.verdict_of_search = True, record["verdict"]
+            if record["untouched"] and not self.violations:
+                self.problem = f"too little was tried ({', '.join(record['untouched'])} not exercised): search longer"
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
         else:

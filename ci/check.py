@@ -16,7 +16,7 @@ from evictable.ci.cells import Cell
 from evictable.ci.expectations import Expectation
 from evictable.ci.files import file_name, write_json, write_text
 from evictable.ci.jobs import Inconclusive, run_jobs
-from evictable.ci.report import console, count_calls, show_cells, show_violation
+from evictable.ci.report import console, count_calls, show_cells, show_violations
 from evictable.model.trace import write
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -106,6 +106,9 @@ class Check:
     def _replay_expectations(self) -> None:
         here = {(cell.subject, cell.policy, cell.discipline) for cell in self.cells}
         known = [one for one in self.options.expectations if one.cell in here]
+        if len(known) < len(self.options.expectations):
+            others = len(self.options.expectations) - len(known)
+            self._say(f"{others} of the expected failures are of subjects, policies or disciplines not checked here")
         payloads = [
             {
                 "job": "replay",
@@ -194,8 +197,7 @@ class Check:
 
     def _report(self) -> None:
         for cell in self.cells:
-            for violation in sorted(cell.violations.values(), key=lambda one: one.calls):
-                show_violation(self.out, cell, violation)
+            show_violations(self.out, cell, self.options.profile)
         cells = [cell for cell in self.cells if cell.started and not cell.unusable]
         if cells:
             show_cells(self.out, cells)

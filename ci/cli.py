@@ -107,7 +107,7 @@ def check(
     json_path: Path | None,
     trace_dir: Path,
 ) -> int:
-    """Search SUBJECT... for broken laws and show the shortest calls that break each.
+    """Search SUBJECT... for broken laws and show the shortest calls found that break each.
 
     SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
     fetched once), vllm:PATH (a source checkout) or package.module:factory.

@@ -65,6 +65,11 @@ class Evidence:
     def calls(self) -> int:
         return len(self.lines) - 1
 
+    def on_policy(self, policy: str) -> Evidence:
+        """The same calls for a subject with that policy."""
+        head = {**json.loads(self.lines[0]), "policy": policy}
+        return Evidence(self.law, [json.dumps(head), *self.lines[1:]], self.detail, self.origin)
+
 
 @define
 class Verdicts:
@@ -142,8 +147,9 @@ class Matrix:
         write_json(options.folder / "matrix.json", self.record())
         write_text(options.folder / "matrix.md", self.markdown())
         out = console()
-        for line in self.markdown():
+        for line in self.table():
             out.print(line, markup=False, soft_wrap=True)
+        out.print(f"shortest counterexamples found: {options.folder / 'matrix.md'}", markup=False)
         without = [cell for cell in self.cells if cell.verdict == "inconclusive"]
         for cell in without:
             self._say(f"no verdict for {_name(cell)}: {cell.problem}")
@@ -229,13 +235,14 @@ class Matrix:
     # --- replaying ---
 
     def _replay(self) -> None:
-        """What was found on one release is replayed on all others, at the same place."""
+        """What was found anywhere is replayed on every other release and policy, under the same caller."""
         payloads, targets = [], []
         for cell in self.cells:
             others = [
-                one
+                one.on_policy(cell.place.policy)
                 for other in self.cells
-                if other.place == cell.place and other.release != cell.release
+                if other is not cell
+                and (other.place.discipline, other.place.threshold) == (cell.place.discipline, cell.place.threshold)
                 for one in other.evidence.values()
                 if one.origin == other.release
             ]
@@ -267,15 +274,24 @@ class Matrix:
     # --- reporting ---
 
     def markdown(self) -> Iterable[str]:
-        """A table of laws by releases for each place, then the shortest counterexample to each law."""
+        """The table, then the shortest counterexample found to each law at each place."""
+        yield from self.table()
+        yield ""
+        for place in self._places():
+            for law in self._laws(place):
+                yield from self._shortest(place, law)
+
+    def table(self) -> Iterable[str]:
+        """Laws by releases, for each place."""
         options = self.options
         shown = [release.removesuffix(".0") for release in options.releases]
         yield f"Made on {datetime.date.today().isoformat()} with evictable {importlib.metadata.version('evictable')}:"
         yield f"`{options.command}`"
         yield ""
         yield (
-            "A number is the calls of the shortest counterexample known on that release; `-` means that no law was "
-            f"broken in {self._bound()} for each release, policy, discipline and threshold."
+            "A number is the calls of the shortest counterexample found (or replayed from another release or policy); "
+            f"`-`: none was found in {self._bound()} of search. The releases differ in what they show: before 0.24 "
+            "there is no evictable list and no counter of it, before 0.26 no write-pending counter."
         )
         yield ""
         yield "| policy | discipline | threshold | law | " + " | ".join(shown) + " |"
@@ -292,10 +308,6 @@ class Matrix:
             for law in laws:
                 marks = " | ".join(self._mark(place, release, law) for release in options.releases)
                 yield f"{row} `{law}` | {marks} |"
-        yield ""
-        for place in self._places():
-            for law in self._laws(place):
-                yield from self._shortest(place, law)
 
     def _bound(self) -> str:
         options = self.options
@@ -325,7 +337,7 @@ class Matrix:
         span = f"{broken[0].release} to {broken[-1].release}" if len(broken) > 1 else broken[0].release
         yield (
             f"**{law}**, {place.policy}, {place.discipline}, threshold {place.threshold}: {span} "
-            f"({len(broken)} releases). Shortest, on {shortest.release}:"
+            f"({len(broken)} of {len(self.options.releases)} releases). Shortest found, on {shortest.release}:"
         )
         yield ""
         yield "```"

@@ -49,6 +49,22 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
             out.print(f"no verdict on {cell.name}: {cell.problem}", markup=False)
         if cell.ended and cell.not_exercised:
             out.print(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}", markup=False)
+    for subject in dict.fromkeys(cell.subject for cell in cells if not cell.inside):
+        out.print(f"{subject} is judged by its answers only: its inside is not built like vLLM's", markup=False)
+    for cell in cells:
+        if cell.profile == "any":
+            out.print(f"the order of {cell.name} is not judged: name its profile with --profile", markup=False)
+    out.print(_sum_of(cells), markup=False)
+
+
+def _sum_of(cells: Sequence[Cell]) -> str:
+    counts = {
+        "conform": sum(cell.conforms for cell in cells),
+        "violate as expected": sum(bool(cell.violations) and not cell.unexpected for cell in cells),
+        "violate": sum(bool(cell.unexpected) for cell in cells),
+        "inconclusive": sum(not cell.violations and not cell.conforms for cell in cells),
+    }
+    return ", ".join(f"{count} {what}" for what, count in counts.items() if count)
 
 
 def _table_of(cells: Sequence[Cell]) -> Table:
@@ -64,11 +80,17 @@ def _table_of(cells: Sequence[Cell]) -> Table:
             cell.policy,
             cell.discipline,
             cell.profile,
-            Text(cell.verdict, style=_STYLE[cell.verdict]),
+            _verdict(cell),
             f"{cell.steps:,}",
             f"{cell.steps / cell.seconds:,.0f}" if cell.seconds else "",
         )
     return table
+
+
+def _verdict(cell: Cell) -> Text:
+    if cell.violations and not cell.unexpected:
+        return Text("as expected", style="bold yellow")
+    return Text(cell.verdict, style=_STYLE[cell.verdict])
 
 
 def _by_length(cell: Cell) -> list[Violation]:
@@ -79,22 +101,41 @@ def _brief(violation: Violation) -> str:
     return f"{violation.law} ({violation.calls})" + (" expected" if violation.reason is not None else "")
 
 
-def show_violation(out: Console, cell: Cell, violation: Violation) -> None:
-    out.print()
-    out.print(f"[bold red]{violation.law}[/] broken by [bold]{escape(cell.name)}[/]: {escape(violation.sentence)}")
-    found = f"found by {violation.engine} after {violation.steps:,} calls, {violation.seconds:.2f} s"
-    if violation.reason is not None:
-        out.print(f"  expected: {escape(violation.reason)}")
-    show_trace(out, violation.trace, found)
-    show_difference(out, violation.expected, violation.observed)
-    if violation.path is not None:
-        command = shlex.join(["evictable", "replay", str(violation.path), "--subject", cell.subject])
-        out.print(f"  replay    {command}", markup=False, soft_wrap=True)  # whole, to be copied
+def show_violations(out: Console, cell: Cell, profile: str) -> None:
+    """The counterexamples of a cell, shortest first: one table for all the laws that the same calls break.
+
+    ``profile`` is what was asked for: the command to replay names it too. What is expected gets a line.
+    """
+    together: dict[tuple[str, ...], list[Violation]] = {}
+    for violation in _by_length(cell):
+        if violation.reason is None:
+            together.setdefault(violation.played, []).append(violation)
+    for group in together.values():
+        out.print()
+        for violation in group:
+            out.print(
+                f"[bold red]{violation.law}[/] broken by [bold]{escape(cell.name)}[/]: {escape(violation.sentence)}"
+            )
+        first = group[0]
+        show_trace(out, first.trace, f"found by {first.engine} after {first.steps:,} calls, {first.seconds:.2f} s")
+        for violation in group:
+            show_difference(out, violation.expected, violation.observed, violation.law if len(group) > 1 else "")
+        if first.path is not None:
+            command = ["evictable", "replay", str(first.path), "--subject", cell.subject]
+            command += [] if profile == "auto" else ["--profile", profile]
+            out.print(f"  replay    {shlex.join(command)}", markup=False, soft_wrap=True)  # whole, to be copied
+    for violation in _by_length(cell):
+        if violation.reason is not None:
+            out.print(
+                f"known: {violation.law} broken by {cell.name}, {count_calls(violation.calls)}: {violation.reason}",
+                markup=False,
+            )
 
 
-def show_difference(out: Console, expected: str, observed: str) -> None:
-    out.print(f"  [green]expected[/]  {escape(expected)}")
-    out.print(f"  [red]observed[/]  {escape(observed)}")
+def show_difference(out: Console, expected: str, observed: str, law: str = "") -> None:
+    of = f"[dim]{law}:[/] " if law else ""
+    out.print(f"  [green]expected[/]  {of}{escape(expected)}")
+    out.print(f"  [red]observed[/]  {of}{escape(observed)}")
 
 
 def show_broken(out: Console, broken: Sequence[Mapping[str, Any]]) -> None:
@@ -106,13 +147,17 @@ def show_broken(out: Console, broken: Sequence[Mapping[str, Any]]) -> None:
 def show_trace(out: Console, trace: Trace, note: str = "") -> None:
     """The calls down the page, and after each its answer, every ref_cnt and the evictable list."""
     head = trace.head
-    out.print(
-        f"  {count_calls(len(trace.entries))}, capacity {head.capacity}, profile {head.profile}"
-        + (f"; {note}" if note else "")
-    )
+    built = [count_calls(len(trace.entries)), f"capacity {head.capacity}", f"profile {head.profile}"]
+    if head.store_threshold > 1:
+        tracker = "" if head.max_tracker_size is None else f" with a tracker of {head.max_tracker_size}"
+        built.append(f"store threshold {head.store_threshold}{tracker}")
+    if not head.events:
+        built.append("events off")
+    out.print(f"  {', '.join(built)}" + (f"; {note}" if note else ""), markup=False)
+    whose = "" if head.inside else " (of the model)"
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("#", justify="right")
-    for heading in ("call", "answer", "ref_cnt", "evictable"):
+    for heading in ("call", "answer", f"ref_cnt{whose}", f"evictable{whose}"):
         table.add_column(heading, overflow="fold")
     last = len(trace.entries)
     for number, entry in enumerate(trace.entries, 1):

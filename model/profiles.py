@@ -1,4 +1,4 @@
-"""Profiles: which release follows which rules. The tables of the project's page of behaviour, as data."""
+"""Profiles: which release follows which rules. The tables of README.md in this folder, as data."""
 
 from __future__ import annotations
 

@@ -41,6 +41,8 @@ class Head:
     max_tracker_size: int | None = None
     admission: str | None = None
     """The rule of the admission tracker, where there is a threshold."""
+    inside: bool = True
+    """Whether the states are the subject's own; else it does not show its inside, and they are the model's."""
     discipline: str | None = None
     law: str | None = None
     """The law that the last call breaks, in a counterexample."""
@@ -130,6 +132,7 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
         store_threshold=threshold,
         max_tracker_size=tracker_size,
         admission=admission,
+        inside=_typed(number, record, "inside", bool, True),
         discipline=_typed(number, record, "discipline", str, None),
         law=_typed(number, record, "law", str, None),
     )
@@ -309,12 +312,13 @@ def _read_state(number: int, state: Mapping[str, Any]) -> Snapshot:
     )
 
 
-def _order(number: int, value: Any) -> Any:
+def _order(number: int, value: Any, depth: int = 4) -> Any:
     """With tuples for lists, as the orders of the model have it, so that the two compare."""
-    try:
-        return tuple(_order(number, part) for part in value) if isinstance(value, list) else value
-    except RecursionError:
-        raise TraceError(number, '"order" is nested too deeply') from None
+    if not isinstance(value, list):
+        return value
+    if depth == 0:
+        raise TraceError(number, '"order" is nested too deeply')
+    return tuple(_order(number, part, depth - 1) for part in value)
 
 
 # --- writing --------------------------------------------------------------------------------------
@@ -337,6 +341,8 @@ def head_record(head: Head) -> dict[str, Any]:
         "store_threshold": head.store_threshold,
         "events": head.events,
     }
+    if not head.inside:
+        record["inside"] = False
     for name in ("max_tracker_size", "admission", "discipline", "law"):
         if getattr(head, name) is not None:
             record[name] = getattr(head, name)

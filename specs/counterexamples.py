@@ -31,16 +31,13 @@ def replay(
     entries = []
     for call in sequence:
         session.step(call)
-        entries.append(Entry(call, session.records[-1].outcome, _state(session)))
+        shown = session.subject.snapshot(None)
+        head = head if shown is not None else evolve(head, inside=False)
+        state = session.judge.model.snapshot(None) if shown is None else shown
+        entries.append(Entry(call, session.records[-1].outcome, state))
         if session.broken:
             break
     return session, Trace(head, tuple(entries))
-
-
-def _state(session: Session) -> Snapshot:
-    """What the subject shows; where it shows nothing, what the model has."""
-    shown = session.subject.snapshot(None)
-    return session.judge.model.snapshot(None) if shown is None else shown
 
 
 def trace_of(kind: SubjectKind, found: Counterexample, discipline: str) -> Trace:
@@ -68,7 +65,7 @@ def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
     """
     setup = setup_of(trace.head)
     states: list[Snapshot | None] = [entry.state for entry in trace.entries]
-    shown = all(state is not None for state in states) and bool(states)
+    shown = all(state is not None for state in states) and bool(states) and trace.head.inside
     first = Snapshot({}, {}, (), num_events=0 if _counts_events(states) else None, full=True, order=None)
     current: list[Snapshot | None] = [first if shown else None]
     model = model_of(setup, profile, trace.head.admission or Admission.name)

@@ -8,6 +8,7 @@ from attrs import define, evolve, field, frozen
 
 from evictable.model.laws import LAWS
 from evictable.specs.budget import Budget
+from evictable.specs.callers.disciplines import CONTRACT
 from evictable.specs.callers.walk import walk
 from evictable.specs.session import Session
 from evictable.specs.shrink import Counterexample, Shrinker
@@ -22,6 +23,9 @@ HYPOTHESIS = "hypothesis"
 ENGINES = (RANDOM, HYPOTHESIS)
 # The walk is an order of magnitude faster; the machine varies what the walk was not written to vary.
 _SHARES = {RANDOM: 0.75, HYPOTHESIS: 0.25}
+
+INDISPENSABLE = ("answer", "pinned-stays", "progress")
+"""A search that has not put these to the test is inconclusive: nothing was evicted, or hardly anything called."""
 
 FURTHER_TRIES = 40
 """How many more times a law is shrunk from another place: a shorter sequence may hide behind another start."""
@@ -95,12 +99,22 @@ class Search:
     def verdict(self) -> str:
         if self.findings:
             return VIOLATES
-        return CONFORMS if self.steps else INCONCLUSIVE
+        return INCONCLUSIVE if self.untouched else CONFORMS
+
+    @property
+    def untouched(self) -> tuple[str, ...]:
+        """Laws without which nothing was tried: no answer, no eviction or no store at rest was seen."""
+        return tuple(law for law in INDISPENSABLE if law not in self.exercised)
 
     @property
     def not_exercised(self) -> tuple[str, ...]:
-        """Laws that no call has put to the test; a broken one has been."""
-        return tuple(law.id for law in LAWS if law.id not in self.exercised and law.id not in self.findings)
+        """Laws that no call has put to the test, of those that the discipline can; a broken one has been."""
+        careful = self.task.discipline == CONTRACT
+        return tuple(
+            law.id
+            for law in LAWS
+            if law.id not in self.exercised and law.id not in self.findings and not (law.needs_mistakes and careful)
+        )
 
     def _run_engine(self, engine: str, budget: Budget, ended: Callable[[Session], None]) -> None:
         task = self.task

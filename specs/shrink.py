@@ -34,13 +34,14 @@ class Counterexample:
 
     @property
     def size(self) -> tuple[int, ...]:
-        """What is compared: calls, then keys named, then slots, then keys with a position, then the tracker."""
+        """What is compared: calls, then keys named, slots, calls with positions, size of the tracker, events off."""
         return (
             len(self.records),
             sum(len(record.call.keys) for record in self.records),
             self.setup.capacity,
             sum(record.call.positions is not None for record in self.records),
             self.setup.max_tracker_size,
+            0 if self.setup.events else 1,
         )
 
     def difference_of(self) -> Broken:
@@ -135,6 +136,8 @@ class Shrinker:
         for capacity in range(1, self._setup.capacity):
             if self._try(self._calls, evolve(self._setup, capacity=capacity)):
                 break
+        if not self._setup.events:
+            self._try(self._calls, evolve(self._setup, events=True))
         if self._setup.store_threshold > 1:
             for size in range(1, min(self._setup.max_tracker_size, 8)):
                 if self._try(self._calls, evolve(self._setup, max_tracker_size=size)):

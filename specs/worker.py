@@ -56,7 +56,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
     profile = _profile(job["profile"], kind, job["policy"])
     capacity = job["capacity"]
     threshold, tracker = job.get("store_threshold", 1), job.get("max_tracker_size")
-    setup = Setup(capacity or 3, job["policy"], store_threshold=threshold)
+    setup = Setup(capacity or 3, job["policy"], kind.events, store_threshold=threshold)
     if tracker is not None:
         setup = evolve(setup, max_tracker_size=tracker)
     task = Task(
@@ -68,8 +68,8 @@ def check(job: Mapping[str, Any], send: Send) -> None:
         vary_capacity=capacity is None,
         vary_tracker=threshold > 1 and tracker is None,
     )
-    loaded.make(setup)
-    send({"kind": "loaded", "profile": profile})
+    inside = loaded.make(setup).snapshot(()) is not None
+    send({"kind": "loaded", "profile": profile, "inside": inside})
 
     def on_finding(finding: Finding) -> None:
         found = finding.counterexample
@@ -94,6 +94,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             "steps": search.steps,
             "seconds": round(search.seconds, 3),
             "not_exercised": list(search.not_exercised),
+            "untouched": list(search.untouched),
         }
     )
 
@@ -131,7 +132,7 @@ def replays(job: Mapping[str, Any], send: Send) -> None:
     for lines in job["traces"]:
         trace = traces.read(lines)
         profile = _profile(job["profile"], kind, trace.head.policy)
-        head = evolve(trace.head, subject=kind.name, profile=profile)
+        head = evolve(trace.head, subject=kind.name, profile=profile, admission=kind.admission)
         session, played = replay(kind, setup_of(head), profile, trace.calls, head)
         results.append(
             {

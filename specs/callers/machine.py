@@ -125,14 +125,15 @@ class ManagerMachine(RuleBasedStateMachine):
 
     # --- what a scheduler does ---
 
-    @rule(target=stores, request=REQUESTS, keys=BATCH, at_once=st.booleans())
-    def offer(self, request: str, keys: tuple[Key, ...], at_once: bool) -> Any:
+    @rule(target=stores, request=REQUESTS, keys=BATCH, at_once=st.sampled_from((None, True, False)))
+    def offer(self, request: str, keys: tuple[Key, ...], at_once: bool | None) -> Any:
+        """``at_once`` says how the store ends before anything else happens, if it does."""
         request = self._now(request)
         outcome = self.step(Call(calls.PREPARE_STORE, keys, request))
         if not isinstance(outcome, Stored) or not outcome.keys_to_store:
             return multiple()
-        if at_once:
-            self.step(Call(calls.COMPLETE_STORE, outcome.keys_to_store, request))
+        if at_once is not None:
+            self.step(Call(calls.COMPLETE_STORE, outcome.keys_to_store, request, success=at_once))
             return multiple()
         return Job(request, outcome.keys_to_store)
 

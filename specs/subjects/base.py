@@ -50,3 +50,5 @@ class SubjectKind:
     """The profile that ``--profile auto`` means under a policy."""
     admission: str = "new-keys"
     """The rule of its admission tracker, see `evictable.model.admission`."""
+    events: bool = True
+    """Whether it records events at all."""

@@ -10,7 +10,19 @@ from typing import Any
 from evictable.impl import ReqContext
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
-from evictable.specs.subjects.managers import ManagerSubject, constructor_arguments
+from evictable.specs.subjects.managers import ManagerSubject, constructor_arguments, parameters_of, takes_anything
+
+REQUIRED = (
+    "lookup",
+    "prepare_store",
+    "complete_store",
+    "prepare_load",
+    "complete_load",
+    "touch",
+    "take_events",
+    "reset_cache",
+)
+"""What a manager must have. ``on_new_request``, ``on_request_finished`` and ``get_stats`` are called where they are."""
 
 
 def from_factory(name: str) -> SubjectKind:
@@ -39,7 +51,7 @@ def from_factory(name: str) -> SubjectKind:
     factory = found
 
     def make(setup: Setup) -> Subject:
-        arguments = constructor_arguments(factory, setup)
+        arguments = constructor_arguments(factory, setup, name)
         try:
             manager = factory(**arguments)
         except Exception as error:
@@ -47,12 +59,17 @@ def from_factory(name: str) -> SubjectKind:
             raise UsageError(
                 f"{name}: {attribute}({shown}) raised {type(error).__name__}: {_one_line(error)}"
             ) from error
-        for method in ("lookup", "prepare_store", "complete_store", "prepare_load", "complete_load"):
-            if not callable(getattr(manager, method, None)):
-                raise UsageError(f"{name}: what it returns ({type(manager).__name__}) has no method {method}")
-        return ManagerSubject(manager, ReqContext)
+        missing = [method for method in REQUIRED if not callable(getattr(manager, method, None))]
+        if missing:
+            raise UsageError(
+                f"{name}: what it returns ({type(manager).__name__}) has no method {', '.join(missing)}; "
+                "a subject has the methods of vLLM's OffloadingManager"
+            )
+        return ManagerSubject(manager, ReqContext, events=events)
 
-    return SubjectKind(name, make, lambda policy: "any")
+    parameters = parameters_of(factory)
+    events = "enable_events" in parameters or takes_anything(parameters)
+    return SubjectKind(name, make, lambda policy: "any", events=events)
 
 
 def _one_line(error: BaseException) -> str:

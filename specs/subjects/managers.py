@@ -8,7 +8,7 @@ except by `ManagerSubject.perform`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 from evictable.model import calls
@@ -145,9 +145,13 @@ class _Both:
 class ManagerSubject:
     """A live manager behind the vocabulary of calls."""
 
-    def __init__(self, manager: Any, request_context: Callable[[str], Any]) -> None:
-        """``request_context`` makes the manager's own request object from a request's id."""
+    def __init__(self, manager: Any, request_context: Callable[[str], Any], *, events: bool = True) -> None:
+        """``request_context`` makes the manager's own request object from a request's id.
+
+        A manager without ``events`` is not asked for any.
+        """
         self._manager = manager
+        self._events = events
         self._table = KeyTable()
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
@@ -232,7 +236,7 @@ class ManagerSubject:
 
     def _take_events(self, call: Call) -> Answer:
         taken = []
-        if call.limit != 0:
+        if call.limit != 0 and self._events:
             for event in self._manager.take_events():
                 taken.append(
                     Event(
@@ -271,36 +275,47 @@ class ManagerSubject:
         )
 
 
-def constructor_arguments(factory: Callable[..., Any], setup: Setup) -> dict[str, Any]:
+def constructor_arguments(factory: Callable[..., Any], setup: Setup, name: str) -> dict[str, Any]:
     """The arguments under the names that ``factory`` uses: ``num_chunks`` from 0.30, ``num_blocks`` before.
 
-    Raises `UsageError` if it takes neither, or no ``store_threshold`` where one is wanted.
+    Raises `UsageError` if it cannot be told what the setup wants.
     """
-    try:
-        names = inspect.signature(factory).parameters
-    except (TypeError, ValueError):
-        names = {}  # type: ignore[assignment]
-    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in names.values()) if names else False
-    sizes = [name for name in ("num_chunks", "num_blocks", "capacity") if name in names]
-    if not sizes and not takes_any:
+    parameters = parameters_of(factory)
+    takes_any = takes_anything(parameters)
+    size = next((one for one in ("num_chunks", "num_blocks", "capacity") if one in parameters), None)
+    if size is None and not takes_any:
         raise UsageError(
-            f"{getattr(factory, '__qualname__', factory)}: a manager factory takes num_blocks (or num_chunks), "
+            f"{name}: a manager factory takes num_blocks (or num_chunks), "
             "and where it has them cache_policy and enable_events"
         )
-    arguments: dict[str, Any] = {sizes[0] if sizes else "num_blocks": setup.capacity}
-    if "cache_policy" in names or takes_any:
-        arguments["cache_policy"] = setup.policy
-    if "enable_events" in names or takes_any:
-        arguments["enable_events"] = setup.events
-    if setup.store_threshold > 1:
-        if "store_threshold" not in names and not takes_any:
-            raise UsageError(
-                f"{getattr(factory, '__qualname__', factory)} takes no store_threshold; leave out --store-threshold"
-            )
-        arguments["store_threshold"] = setup.store_threshold
-        if "max_tracker_size" in names or takes_any:
-            arguments["max_tracker_size"] = setup.max_tracker_size
+    arguments: dict[str, Any] = {size or "num_blocks": setup.capacity}
+    wanted = {
+        "cache_policy": (setup.policy, setup.policy != "lru", "--policy"),
+        "enable_events": (setup.events, False, ""),
+        "store_threshold": (setup.store_threshold, setup.store_threshold > 1, "--store-threshold"),
+    }
+    for argument, (value, needed, option) in wanted.items():
+        if argument in parameters or takes_any:
+            arguments[argument] = value
+        elif needed:
+            raise UsageError(f"{name}: takes no {argument}; leave out {option}, or give the factory the argument")
+    if setup.store_threshold == 1:
+        arguments.pop("store_threshold", None)  # the default; not every manager knows it
+    elif "max_tracker_size" in parameters or takes_any:
+        arguments["max_tracker_size"] = setup.max_tracker_size
     return arguments
+
+
+def parameters_of(factory: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
+    """What ``factory`` takes; nothing if that cannot be told."""
+    try:
+        return inspect.signature(factory).parameters
+    except (TypeError, ValueError):
+        return {}
+
+
+def takes_anything(parameters: Mapping[str, inspect.Parameter]) -> bool:
+    return any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in parameters.values())
 
 
 _REQUIRED = object()

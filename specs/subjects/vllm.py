@@ -39,7 +39,7 @@ def from_tree(name: str, root: Path, release: str | None = None) -> SubjectKind:
 
 
 def _construct(name: str, factory: Any, setup: Setup) -> Any:
-    arguments = constructor_arguments(factory, setup)
+    arguments = constructor_arguments(factory, setup, name)
     try:
         return factory(**arguments)
     except Exception as error:

@@ -131,13 +131,13 @@ CASES = {
     ),
     "a slot is lost": Case(
         ("slots-conserved",),
-        Difference("slots 0 to 2 each taken or free, once", "taken [0, 1], free []"),
+        Difference("slots [0, 1, 2] each taken or free, once", "taken [0, 1], free []"),
         (*holding(1, 2), touch("r1", 1)),
         shown={"free": ()},
     ),
     "a slot is taken and free": Case(
         ("slots-conserved",),
-        Difference("slots 0 to 2 each taken or free, once", "taken [0, 1], free [1, 2]"),
+        Difference("slots [0, 1, 2] each taken or free, once", "taken [0, 1], free [1, 2]"),
         (*holding(1, 2), touch("r1", 1)),
         shown={"free": (1, 2)},
     ),
