@@ -91,6 +91,8 @@ class Cell:
     problem: str | None = None
     inside: bool = True
     """The subject shows its inside."""
+    hung: list[str] | None = None
+    """The lines of the trace whose last call never came back."""
     unusable: bool = False
     """The subject could not be loaded."""
 
@@ -133,6 +135,7 @@ class Cell:
             self.not_exercised = record["not_exercised"]
         else:
             self.problem, self.unusable = record["message"], kind == "error"
+            self.hung = record.get("trace")
         return None
 
     def record(self) -> dict[str, Any]:

@@ -174,7 +174,7 @@ class Check:
             self._say(f"{cell.name}: searching")
         elif record["kind"] == "finding":
             self._say(f"{cell.name}: {record['law']} broken, shortest so far: {count_calls(len(record['trace']) - 1)}")
-        elif record["kind"] in ("result", "crash"):
+        elif record["kind"] in ("result", "crash", "hang"):
             self._say(f"{cell.name}: {cell.problem or cell.verdict}, {cell.steps:,} calls in {cell.seconds:.1f} s")
 
     def _write_traces(self) -> None:
@@ -184,6 +184,12 @@ class Check:
                 path = self.options.trace_dir / name
                 if self._try_writing(lambda path, lines=violation.lines: write_text(path, lines), path):
                     violation.path = path
+            if cell.hung is not None:
+                path = self.options.trace_dir / (
+                    file_name(cell.subject, cell.policy, cell.discipline, "hang") + ".jsonl"
+                )
+                if self._try_writing(lambda path, lines=cell.hung: write_text(path, lines), path):
+                    cell.problem = f"{cell.problem}; the calls are in {path}"
 
     def _try_writing(self, writer: Any, path: Path) -> bool:
         """Nothing that was found may be lost for want of a file: say so and go on."""

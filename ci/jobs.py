@@ -111,7 +111,7 @@ def run_jobs(
             else:
                 record = json.loads(line)
                 running[index].silent = 0.0
-                running[index].ended |= record["kind"] in ("result", "error")
+                running[index].ended |= record["kind"] in ("result", "error", "hang")
                 on_record(index, record)
             now = time.monotonic()
             for index, job in list(running.items()):

@@ -185,7 +185,7 @@ class Matrix:
                     cell.not_exercised, cell.ended = record["not_exercised"], True
                     write_json(self._cell_path(cell), {"options": self._cell_options(), "result": cell.record()})
                     advance()
-                elif kind in ("error", "crash"):
+                elif kind in ("error", "crash", "hang"):
                     cell.problem = record["message"]
                     advance()
 

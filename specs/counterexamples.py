@@ -40,20 +40,26 @@ def replay(
     return session, Trace(head, tuple(entries))
 
 
+def head_of(kind: SubjectKind, setup: Setup, profile: str, discipline: str, law: str | None = None) -> Head:
+    """The head of a trace of calls to a subject of that setup."""
+    counted = setup.store_threshold > 1
+    return Head(
+        capacity=setup.capacity,
+        subject=kind.name,
+        policy=setup.policy,
+        profile=profile,
+        events=setup.events,
+        store_threshold=setup.store_threshold,
+        max_tracker_size=setup.max_tracker_size if counted else None,
+        admission=kind.admission if counted else None,
+        discipline=discipline,
+        law=law,
+    )
+
+
 def trace_of(kind: SubjectKind, found: Counterexample, discipline: str) -> Trace:
     """The trace of a counterexample, its states included."""
-    head = Head(
-        capacity=found.setup.capacity,
-        subject=kind.name,
-        policy=found.setup.policy,
-        profile=found.profile,
-        events=found.setup.events,
-        store_threshold=found.setup.store_threshold,
-        max_tracker_size=found.setup.max_tracker_size if found.setup.store_threshold > 1 else None,
-        admission=kind.admission if found.setup.store_threshold > 1 else None,
-        discipline=discipline,
-        law=found.law,
-    )
+    head = head_of(kind, found.setup, found.profile, discipline, found.law)
     _, trace = replay(kind, found.setup, found.profile, found.calls, head)
     return trace
 

@@ -136,7 +136,7 @@ class Shrinker:
         for capacity in range(1, self._setup.capacity):
             if self._try(self._calls, evolve(self._setup, capacity=capacity)):
                 break
-        if not self._setup.events:
+        if self.kind.events and not self._setup.events:
             self._try(self._calls, evolve(self._setup, events=True))
         if self._setup.store_threshold > 1:
             for size in range(1, min(self._setup.max_tracker_size, 8)):

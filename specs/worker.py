@@ -23,12 +23,13 @@ from evictable.model.calls import Answer, Call, Outcome, Raised
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.callers.workload import Tally, Workload, read_requests
-from evictable.specs.counterexamples import replay, setup_of, trace_of
+from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.search import Finding, Search, Task
 from evictable.specs.session import model_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+from evictable.specs.watch import Watch
 
 Send = Callable[[Mapping[str, Any]], None]
 
@@ -49,7 +50,17 @@ def check(job: Mapping[str, Any], send: Send) -> None:
     def make(setup: Setup) -> Subject:
         # Also while a counterexample is being shrunk, which takes a slow subject long.
         alive()
-        return loaded.make(setup)
+        return watch.over(setup, loaded.make(setup))
+
+    def on_hang(setup: Setup, called: tuple[Call, ...]) -> None:
+        head = head_of(kind, setup, profile, job["discipline"])
+        played = traces.Trace(head, tuple(traces.Entry(call) for call in called))
+        seconds = f"{watch.longest_call:g} s"
+        message = f"{called[-1]} did not come back in {seconds}, as call {len(called)} after construction"
+        send({"kind": "hang", "message": message, "trace": list(traces.write(played))})
+        os._exit(1)
+
+    watch = Watch(on_hang)
 
     loaded = subjects.load(job["subject"])
     kind = evolve(loaded, make=make)
@@ -70,6 +81,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
     )
     inside = loaded.make(setup).snapshot(()) is not None
     send({"kind": "loaded", "profile": profile, "inside": inside})
+    watch.start()
 
     def on_finding(finding: Finding) -> None:
         found = finding.counterexample
@@ -114,7 +126,8 @@ def play(job: Mapping[str, Any], send: Send) -> None:
                 send({"kind": "progress", "calls": made})
             yield call
 
-    session, played = replay(kind, setup_of(trace.head), profile, calls(), trace.head)
+    head = evolve(trace.head, events=trace.head.events and kind.events)
+    session, played = replay(kind, setup_of(head), profile, calls(), head)
     send(
         {
             "kind": "result",
@@ -132,7 +145,8 @@ def replays(job: Mapping[str, Any], send: Send) -> None:
     for lines in job["traces"]:
         trace = traces.read(lines)
         profile = _profile(job["profile"], kind, trace.head.policy)
-        head = evolve(trace.head, subject=kind.name, profile=profile, admission=kind.admission)
+        events = trace.head.events and kind.events
+        head = evolve(trace.head, subject=kind.name, profile=profile, events=events, admission=kind.admission)
         session, played = replay(kind, setup_of(head), profile, trace.calls, head)
         results.append(
             {
@@ -147,7 +161,7 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
     """Drive a subject with a request trace, every call judged; or, for comparison, bare."""
     kind = subjects.load(job["subject"])
     profile = _profile(job["profile"], kind, job["policy"])
-    setup = Setup(job["capacity"], job["policy"])
+    setup = Setup(job["capacity"], job["policy"], kind.events)
     subject = kind.make(setup)
     broken: tuple[Broken, ...] = ()
     last: Call | None = None
@@ -169,7 +183,7 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
     path = Path(job["file"])
     try:
         with path.open(encoding="utf-8") as lines:
-            run = Workload(perform, setup.capacity, job["delay"], stop=lambda: bool(broken))
+            run = Workload(perform, setup.capacity, job["delay"], stop=lambda: bool(broken), events=kind.events)
             started, cpu_started = time.monotonic(), time.process_time()
             told, tally = 0.0, Tally(0, 0, 0, 0, 0, 0, 0)
             for tally in run.run(read_requests(lines, str(path))):
