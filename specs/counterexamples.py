@@ -28,6 +28,7 @@ def replay(
 ) -> tuple[Session, Trace]:
     """Play ``sequence`` on a fresh subject up to its first broken law, recording the state after every call."""
     session = Session.begin(kind, setup, profile)
+    head = evolve(head, inside=True)  # whatever subject it was recorded of
     entries = []
     for call in sequence:
         session.step(call)

@@ -35,6 +35,33 @@ class Sharing(CPUOffloadingManager):
         return output
 
 
+class Leaking(CPUOffloadingManager):
+    """Loses the slot of a store that failed."""
+
+    def complete_store(self, keys, req_context, success=True):
+        super().complete_store(keys, req_context, success)
+        if not success:
+            self._free_list.pop()
+
+
+class Quiet(CPUOffloadingManager):
+    """Has no events to enable, and must not be asked for any."""
+
+    def __init__(self, num_blocks):
+        super().__init__(num_blocks)
+
+    def take_events(self):
+        os._exit(0)
+
+
+class QuietSharing(Quiet, Sharing):
+    pass
+
+
+class Untouchable(CPUOffloadingManager):
+    touch = None
+
+
 class Opaque:
     """Shows nothing of its inside, like a manager in another language."""
 

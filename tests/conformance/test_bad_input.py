@@ -105,15 +105,31 @@ def test_without_a_network(setting: str, evictable: Run, folder: Path) -> None:
         ("factories:Godo", "factories has no Godo; name a manager factory that it defines"),
         ("factories:NUMBER", "NUMBER cannot be called; name a manager class or a function that returns one"),
         ("factories:raising", "raising(num_blocks=3) raised RuntimeError: no device is attached"),
-        ("factories:without_size", "without_size: a manager factory takes num_blocks (or num_chunks), and "),
+        ("factories:without_size", "a manager factory takes num_blocks (or num_chunks), and "),
         ("factories:with_device", "with_device(num_blocks=3) raised TypeError: with_device() missing 1 required "),
-        ("factories:nothing", "what it returns (NoneType) has no method lookup"),
+        ("factories:nothing", "what it returns (NoneType) has no method lookup, prepare_store, complete_store, "),
+        (
+            "factories:Untouchable",
+            "what it returns (Untouchable) has no method touch; a subject has the methods of vLLM's OffloadingManager",
+        ),
     ],
 )
 def test_a_factory_that_cannot_be_used(name: str, message: str, evictable: Run, folder: Path) -> None:
     (folder / "broken.py").write_text("def make(:\n")
     problem = error(evictable("check", name, "--discipline", "all", *FEW))
     assert problem.removeprefix(f"{name}: ").startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("options", "argument"), [(("--policy", "arc"), "cache_policy"), (("--store-threshold", 2), "store_threshold")]
+)
+def test_a_factory_that_does_not_take_what_is_wanted(
+    options: tuple[object, ...], argument: str, evictable: Run
+) -> None:
+    problem = error(evictable("check", "factories:three_slots", "--capacity", 3, *options, *FEW))
+    assert (
+        f"factories:three_slots: takes no {argument}; leave out {options[0]}, or give the factory the argument"
+    ) == problem
 
 
 # --- traces ---------------------------------------------------------------------------------------

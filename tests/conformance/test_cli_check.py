@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -89,6 +90,26 @@ def test_a_wrong_profile_is_told_apart(evictable: Run, folder: Path, release: Ca
     assert 8 >= violation["calls"]
 
 
+def test_of_too_little_no_verdict_is_made(evictable: Run, folder: Path) -> None:
+    done = evictable("check", "impl", "--max-calls", 1, "--json", "r.json")
+    assert 3 == done.returncode
+    problem = "too little was tried (pinned-stays, progress not exercised): search longer"
+    assert f"no verdict on impl lru contract: {problem}" in done.stdout.splitlines()
+    assert "1 inconclusive" == done.stdout.splitlines()[-1]
+    (result,) = results(folder / "r.json")
+    assert ("inconclusive", problem) == (result["verdict"], result["problem"])
+
+
+@pytest.mark.parametrize(("discipline", "calls"), [("contract", 300), ("careless", 1000)])
+def test_a_factory_without_events_conforms_and_is_not_asked_for_any(
+    discipline: str, calls: int, evictable: Run, folder: Path
+) -> None:
+    few = ("--discipline", discipline, "--max-calls", calls, "--json", "r.json")
+    assert 0 == evictable("check", "factories:Quiet", *few).returncode
+    (result,) = results(folder / "r.json")
+    assert {"events-replay", "events-once"} == {law for law in result["not_exercised"] if law.startswith("events")}
+
+
 def test_a_fixed_capacity_is_the_only_one_tried(evictable: Run) -> None:
     assert 0 == evictable("check", "factories:three_slots", "--capacity", 3, *FEW).returncode
 
@@ -96,7 +117,7 @@ def test_a_fixed_capacity_is_the_only_one_tried(evictable: Run) -> None:
 def test_a_defect_is_shown_even_if_no_smaller_cache_can_be_built(evictable: Run) -> None:
     done = evictable("check", "factories:three_slots_sharing", "--capacity", 3, *FEW)
     assert 1 == done.returncode
-    assert "  2 calls, capacity 3, profile any; found by " in done.stdout
+    assert "  2 calls, capacity 3, profile any, events off; found by " in done.stdout
 
 
 @pytest.mark.parametrize("engine", ["random", "hypothesis"])
@@ -141,13 +162,17 @@ def test_json_holds_exactly_these_fields(evictable: Run, folder: Path) -> None:
     assert ["impl", "lru", "lru-evictable", "contract", 0, "conforms"] == [good[name] for name in fixed]
     assert ["factories:Sharing", "lru", "any", "contract", 0, "violates"] == [bad[name] for name in fixed]
     assert [] == good["violations"]
-    assert ["owner-completes"] == good["not_exercised"]
+    assert [] == good["not_exercised"]
 
     (violation,) = bad["violations"]
     seconds = violation["found_after"].pop("seconds")
     steps = violation["found_after"].pop("steps")
     assert {
         "law": "answer",
+        "sentence": "lookups, keys to store, block ids (fresh, not in use, one each) and evicted keys are what the "
+        "state says",
+        "expected": "store [0, 1] in slots [0, 1], evicting []",
+        "observed": "store [0, 1] in slots [0, 0], evicting []",
         "detail": "expected store [0, 1] in slots [0, 1], evicting []; "
         "observed store [0, 1] in slots [0, 0], evicting []",
         "calls": 2,
@@ -221,6 +246,102 @@ def test_a_counterexample_is_replayed(evictable: Run) -> None:
         done = evictable("replay", trace, *arguments)
         assert code == done.returncode, arguments
         assert ("answer broken: " in done.stdout) == (code == 1)
+
+
+def test_the_command_to_replay_names_the_profile_that_was_asked_for(evictable: Run) -> None:
+    done = evictable("check", "impl", "--profile", "lru-scan", "--engine", "random", "--max-calls", 2000)
+    (line,) = re.findall(r"^  replay    evictable (.*)$", done.stdout, re.M)
+    command = shlex.split(line)
+    path = "traces/impl-lru-contract-evict-order.jsonl"
+    assert ["replay", path, "--subject", "impl", "--profile", "lru-scan"] == command
+    again = evictable(*command)
+    assert 1 == again.returncode
+    assert "evict-order broken: " in again.stdout
+    assert 0 == evictable(*command[:-2]).returncode
+
+
+def test_calls_that_break_several_laws_are_shown_once(evictable: Run, folder: Path) -> None:
+    lines = [line.rstrip() for line in evictable("check", "factories:Leaking", *FEW).stdout.splitlines()]
+    assert [
+        "drains broken by factories:Leaking lru contract: when every transfer has completed, every resident block is "
+        "evictable and no slot is lost",
+        "slots-conserved broken by factories:Leaking lru contract: slots of resident blocks and free slots are "
+        "disjoint, without repeats, and together are all slots handed out so far",
+    ] == lines[1:3]
+    assert [
+        "#  call                                            answer                               ref_cnt  evictable",
+        "1  on_new_request(request=r1)                      None                                 -        []",
+        "2  prepare_store([0], request=r1)                  store [0] in slots [0], evicting []  0:-1     []",
+        "3  complete_store([0], request=r1, success=False)  None                                 -        []",
+        "  expected  drains: no slot lost",
+        "  observed  drains: 1 slots neither taken nor free",
+        "  expected  slots-conserved: slots [0] each taken or free, once",
+        "  observed  slots-conserved: taken [], free []",
+        "  replay    evictable replay traces/factories-Leaking-lru-contract-drains.jsonl --subject factories:Leaking",
+        "",
+    ] == lines[4:14]
+    assert 1 == sum(line.startswith("#") for line in lines)
+    # Programs get each law with a trace of its own.
+    traces = {path.name: path.read_text().splitlines() for path in (folder / "traces").iterdir()}
+    assert {f"factories-Leaking-lru-contract-{law}.jsonl" for law in ("drains", "slots-conserved")} == set(traces)
+    first, second = traces.values()
+    assert first[1:] == second[1:]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "built"),
+    [
+        (("factories:Sharing",), "2 calls, capacity 2, profile any"),
+        (("factories:QuietSharing",), "2 calls, capacity 2, profile any, events off"),
+        (
+            ("factories:Sharing", "--store-threshold", 2, "--max-tracker-size", 5),
+            "3 calls, capacity 2, profile any, store threshold 2 with a tracker of 2",
+        ),
+    ],
+)
+def test_a_counterexample_tells_how_its_subject_was_built(
+    arguments: tuple[object, ...], built: str, evictable: Run
+) -> None:
+    done = evictable("check", *arguments, "--engine", "random", "--max-calls", 1000)
+    assert [built] == re.findall(r"^  (.*); found by random after .*$", done.stdout, re.M)
+
+
+def test_states_are_the_model_s_where_the_subject_shows_none(evictable: Run) -> None:
+    done = evictable("check", "factories:opaque_sharing", *FEW)
+    path = "traces/factories-opaque_sharing-lru-contract-answer.jsonl"
+    heading = r"^#  call +answer +ref_cnt \(of the model\) +evictable \(of the model\) *$"
+    assert re.search(heading, done.stdout, re.M)
+    assert re.search(heading, evictable("replay", path).stdout, re.M)
+    assert "of the model" not in evictable("replay", path, "--subject", "factories:Sharing").stdout
+
+
+# --- below the table ------------------------------------------------------------------------------
+
+
+def test_what_is_not_judged_is_told(evictable: Run) -> None:
+    subjects = ("factories:opaque_good", "factories:Good", "impl")
+    *lines, last = evictable("check", *subjects, "--discipline", "all", *FEW).stdout.splitlines()
+    assert [
+        "factories:opaque_good is judged by its answers only: its inside is not built like vLLM's",
+        *(
+            f"the order of factories:{name} lru {discipline} is not judged: name its profile with --profile"
+            for name in ("opaque_good", "Good")
+            for discipline in ("contract", "careless")
+        ),
+    ] == lines[-5:]
+    assert "6 conform" == last
+
+
+def test_with_a_profile_the_order_is_judged(evictable: Run) -> None:
+    done = evictable("check", "factories:Good", "--profile", "lru-evictable", *FEW)
+    assert 0 == done.returncode
+    assert "not judged" not in done.stdout
+
+
+def test_the_last_line_is_the_sum(evictable: Run) -> None:
+    subjects = ("factories:Good", "factories:Sharing", "factories:Leaving", "impl")
+    done = evictable("check", *subjects, *FEW)
+    assert "2 conform, 1 violate, 1 inconclusive" == done.stdout.splitlines()[-1]
 
 
 # --- logs and terminals ---------------------------------------------------------------------------

@@ -85,6 +85,14 @@ def test_on_a_subject_its_answers_and_its_profile_count(evictable: Run, trace: P
     )
 
 
+def test_a_subject_without_events_owes_none(evictable: Run, trace: Path) -> None:
+    write(trace, HEAD, {**STORE, "returns": STORED}, LATEST_FIRST, {"call": "take_events"})
+    done = evictable("replay", trace, "--subject", "factories:Quiet")
+    assert 0 == done.returncode
+    assert "  3 calls, capacity 2, profile any, events off" == done.stdout.splitlines()[0]
+    assert re.search(r"^3  take_events\(\) +events: none ", done.stdout, re.M)
+
+
 def test_it_ends_with_the_first_broken_law(evictable: Run, trace: Path) -> None:
     write(trace, HEAD, STORE, LATEST_FIRST, ONE_MORE)
     done = evictable("replay", trace, "--subject", "factories:Sharing")

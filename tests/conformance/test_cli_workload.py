@@ -128,3 +128,14 @@ def test_a_terminal_gets_a_bar(workload: Path, folder: Path) -> None:
     assert 0 == code
     assert re.search(r"\d/4.*requests, [\d,]+ calls", re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown))
     assert "\x1b" not in printed
+
+
+def test_a_subject_without_events_is_not_asked_for_any(evictable: Run, folder: Path) -> None:
+    # A consumer takes the events after every 16 requests.
+    (folder / "w.jsonl").write_text("".join(json.dumps({"hash_ids": [key]}) + "\n" for key in range(20)))
+    run = ("workload", "w.jsonl", "--capacity", 2, "--delay", 0)
+    calls = 20 * 5
+    for subject, made in (("impl", calls + 1), ("factories:Quiet", calls)):
+        done = evictable(*run, "--subject", subject)
+        assert 0 == done.returncode
+        assert f" 20 requests, {made} calls in " in done.stdout

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 
 import pytest
+from attrs import evolve
 from seeded import (
     PROFILE,
     Blind,
@@ -89,6 +90,20 @@ def test_a_replay_ends_with_the_first_broken_law() -> None:
 def test_without_an_inside_the_state_is_the_model_s() -> None:
     _, trace = replay(kind_of(Blind), Setup(3), PROFILE, holding(1), HEAD)
     assert {1: 0} == trace.entries[-1].state.ref_cnt  # type: ignore[union-attr]
+    assert (False, False) == (trace.head.inside, read(write(trace)).head.inside)
+
+
+def test_with_an_inside_the_states_are_the_subject_s() -> None:
+    _, trace = replay(BUILT_IN, Setup(3), PROFILE, holding(1), evolve(HEAD, inside=False))
+    assert trace.head.inside
+
+
+def test_states_of_the_model_are_not_taken_for_the_subject_s() -> None:
+    wrong = REFUSED | {"state": {"ref_cnt": {"1": -1}}}
+    head, *entries = lines(wrong)
+    assert ["all-or-nothing"] == laws(judge_recorded(read([head, *entries]), PROFILE))
+    outside = json.dumps(json.loads(head) | {"inside": False})
+    assert [] == laws(judge_recorded(read([outside, *entries]), PROFILE))
 
 
 @pytest.mark.parametrize("profile", PROFILES)

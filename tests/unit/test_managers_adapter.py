@@ -158,6 +158,12 @@ def test_a_drain_is_dropped_where_it_is_told_to_be(call: Call, taken: int) -> No
     assert 3 - taken == len(list(events))
 
 
+def test_a_manager_without_events_is_not_asked_for_any() -> None:
+    recorder = Recorder(take_events=[event(1)])
+    subject = ManagerSubject(recorder, Request, events=False)
+    assert ([Drained(())] * 2, []) == ([subject.perform(call) for call in (DRAIN, drain(1))], recorder.calls)
+
+
 def test_a_drain_of_nothing_is_not_begun() -> None:
     subject, recorder = subject_of(take_events=())
     assert (Drained(()), []) == (subject.perform(drain(0)), recorder.calls)
@@ -327,6 +333,7 @@ def anything(**arguments: Any) -> Any:
 
 PLAIN = Setup(2, "arc", events=False)
 TRACKING = Setup(2, store_threshold=3, max_tracker_size=9)
+SIZE = "a manager factory takes num_blocks (or num_chunks), and where it has them cache_policy and enable_events"
 
 
 @pytest.mark.parametrize(
@@ -334,7 +341,8 @@ TRACKING = Setup(2, store_threshold=3, max_tracker_size=9)
     [
         (newest, PLAIN, {"num_chunks": 2, "cache_policy": "arc", "enable_events": False}),
         (CPUOffloadingManager, PLAIN, {"num_blocks": 2, "cache_policy": "arc", "enable_events": False}),
-        (small, PLAIN, {"capacity": 2}),
+        (small, Setup(2), {"capacity": 2}),
+        (small, Setup(2, events=False), {"capacity": 2}),
         (anything, PLAIN, {"num_blocks": 2, "cache_policy": "arc", "enable_events": False}),
         (
             newest,
@@ -362,17 +370,20 @@ TRACKING = Setup(2, store_threshold=3, max_tracker_size=9)
     ],
 )
 def test_what_a_factory_is_given(factory: Any, setup: Setup, arguments: dict[str, Any]) -> None:
-    assert arguments == constructor_arguments(factory, setup)
+    assert arguments == constructor_arguments(factory, setup, "mine:make")
 
 
 @pytest.mark.parametrize(
     ("factory", "setup", "message"),
     [
-        (lambda: None, PLAIN, "a manager factory takes num_blocks"),
-        (dict, PLAIN, "dict: a manager factory takes num_blocks"),
-        (small, TRACKING, "small takes no store_threshold; leave out --store-threshold"),
+        (lambda: None, PLAIN, SIZE),
+        (dict, PLAIN, SIZE),
+        (small, PLAIN, "takes no cache_policy; leave out --policy, or give the factory the argument"),
+        (untracked, PLAIN, "takes no cache_policy; leave out --policy, or give the factory the argument"),
+        (small, TRACKING, "takes no store_threshold; leave out --store-threshold, or give the factory the argument"),
     ],
 )
 def test_what_is_no_factory(factory: Any, setup: Setup, message: str) -> None:
-    with pytest.raises(UsageError, match=message):
-        constructor_arguments(factory, setup)
+    with pytest.raises(UsageError) as raised:
+        constructor_arguments(factory, setup, "mine:make")
+    assert f"mine:make: {message}" == str(raised.value)

@@ -210,3 +210,10 @@ def test_what_cannot_be_built_as_small_stays_larger() -> None:
     sequence = (offer("r1", 1), failed("r1", 1))
     smallest = shrunk(SubjectKind("large", make, kind.profile), "slots-conserved", CARELESS, Setup(4), sequence)
     assert 2 == smallest.setup.capacity
+
+
+@pytest.mark.parametrize("events", [True, False])
+def test_events_are_put_on_where_a_subject_has_them(events: bool) -> None:
+    kind = evolve(kind_of_manager(Leaks), events=events)
+    sequence = (offer("r1", 1), failed("r1", 1))
+    assert events == shrunk(kind, "slots-conserved", CARELESS, Setup(1, events=False), sequence).setup.events
