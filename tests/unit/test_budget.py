@@ -18,7 +18,6 @@ from evictable.specs.budget import Budget
         (Budget(max_calls=2, max_seconds=0.0), True),
         (Budget(max_calls=0, max_seconds=1e9), True),
     ],
-    ids=str,
 )
 def test_when_a_budget_is_spent(budget: Budget, spent: bool) -> None:
     assert spent == budget.spent
