@@ -112,6 +112,8 @@ class CPUOffloadingManager(OffloadingManager):
 
         Raises KeyNotResident or NotReady for the first key that cannot be read; then nothing is pinned.
         """
+        if not isinstance(keys, (list, tuple)):
+            keys = list(keys)  # it may be something that can be read once only
         req_id = req_context.req_id
         get = self._policy.get
         blocks: list[BlockStatus] = []
@@ -284,6 +286,8 @@ class CPUOffloadingManager(OffloadingManager):
         Raises KeyNotResident for a key that is gone, StaleCompletion for one that this request is not storing or
         that is named twice; then no store is ended.
         """
+        if not isinstance(keys, (list, tuple)):
+            keys = list(keys)  # it may be something that can be read once only
         req_id = req_context.req_id
         get = self._policy.get
         pending: dict[OffloadKey, BlockStatus] = {}

@@ -28,6 +28,17 @@ def key_bytes(key: Key) -> bytes:
     return key.to_bytes(_HASH_BYTES, "big") + bytes(_GROUP_BYTES)
 
 
+def plain_key(key: Key) -> Key:
+    """The one way to write a key: hexadecimal in small letters, or the integer that stands for the same bytes."""
+    if isinstance(key, int):
+        return key
+    key = key.lower()
+    digits = 2 * _HASH_BYTES
+    if len(key) == digits + 2 * _GROUP_BYTES and not key[digits:].strip("0"):
+        return int(key[:digits], 16)
+    return key
+
+
 def group_of(key: Key) -> int:
     """The index of the KV-cache group that the key belongs to."""
     return 0 if isinstance(key, int) else int.from_bytes(key_bytes(key)[-_GROUP_BYTES:], "big")

@@ -27,7 +27,6 @@ class EventLedger:
     How facts are gathered into events, and in which order facts about different keys come, is free.
     """
 
-    medium: str = "CPU"
     _waiting: dict[Key, list[deque[bool]]] = field(factory=dict)
     """For each key what is still to be told of it, oldest first; ``True`` is a removal.
 
@@ -66,13 +65,10 @@ class EventLedger:
         """A drain delivered ``events``; ``whole`` if it came to its end. Returns what is wrong with it."""
         faults = []
         for event in events:
-            if event.medium not in (None, self.medium):
-                faults.append(
-                    EventFault("events-once", f"events of {self.medium}", f"one of {event.medium}", event.keys)
-                )
-                continue
             for key in event.keys:
-                if not event.metadata_only and not self._tell(key, event.removed):
+                if event.metadata_only and event.removed and key not in self._consumer:
+                    continue  # the clean-up of a store that failed: nothing was announced
+                if not self._tell(key, event.removed):
                     told = "removed" if event.removed else "stored"
                     faults.append(
                         EventFault(

@@ -262,8 +262,10 @@ def evict_order(step: Step) -> Difference | None:
     if not isinstance(outcome, Stored):
         return None
     victims = outcome.evicted_keys
+    if not step.order_is_exact:
+        return None
     if not isinstance(step.expected, Stored):
-        if not victims or not step.order_is_exact:
+        if not victims:
             return None
         return Difference("None: the order has too few victims outside the offer", f"evicts {list(victims)}", victims)
     right = step.expected.evicted_keys

@@ -308,7 +308,7 @@ class Manager:
 
     def _may_be_evicted(self, victims: Sequence[Key], need: int, offer: Sequence[Key]) -> bool:
         return (
-            len(victims) == need == len(set(victims))
+            need <= len(victims) == len(set(victims))
             and all(self.order.is_idle(victim) for victim in victims)
             and not set(victims).intersection(offer)
         )

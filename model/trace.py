@@ -14,7 +14,19 @@ from attrs import asdict, fields, frozen
 
 from evictable.model import calls
 from evictable.model.admission import ADMISSIONS
-from evictable.model.calls import Call, CallName, Drained, Event, Gauges, Key, Loaded, Outcome, Raised, Stored
+from evictable.model.calls import (
+    Call,
+    CallName,
+    Drained,
+    Event,
+    Gauges,
+    Key,
+    Loaded,
+    Outcome,
+    Raised,
+    Stored,
+    plain_key,
+)
 from evictable.model.snapshot import Snapshot
 
 VERSION = 1
@@ -205,7 +217,7 @@ def _keys(number: int, name: str, value: Any) -> tuple[Key, ...]:
             raise TraceError(
                 number, f"key {key!r}: keys are integers from 0 to 2**64 - 1, or strings of hexadecimal digits"
             )
-    return tuple(key.lower() if isinstance(key, str) else key for key in value)
+    return tuple(plain_key(key) for key in value)
 
 
 def _table_key(number: int, name: str) -> Key:
@@ -215,7 +227,7 @@ def _table_key(number: int, name: str) -> Key:
     digits = name.removeprefix("0x")
     if not _is_hexadecimal(digits):
         raise TraceError(number, f"key {name!r}: not an integer from 0 to 2**64 - 1, nor hexadecimal digits")
-    return digits.lower()
+    return plain_key(digits)
 
 
 def _table_name(key: Key) -> str:
@@ -309,6 +321,7 @@ def _read_state(number: int, state: Mapping[str, Any]) -> Snapshot:
         free=None if free is None else _ids(number, "free", free),
         handed_out=_typed(number, state, "handed_out", int, None),
         order=_order(number, state.get("order")),
+        tracker=by_key("tracker"),
     )
 
 
@@ -414,4 +427,6 @@ def state_record(state: Snapshot) -> dict[str, Any]:
         record["free"] = list(state.free)
     if state.order is not None:
         record["order"] = state.order
+    if state.tracker is not None:
+        record["tracker"] = {_table_name(key): count for key, count in state.tracker.items()}
     return record

@@ -66,13 +66,13 @@ def trace_of(kind: SubjectKind, found: Counterexample, discipline: str) -> Trace
 
 
 def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
-    """The laws that the answers (and states, if every entry has one) of a trace break, at the first call that does.
+    """The laws that the answers of a trace, and its states where it has any, break, at the first call that does.
 
     Raises `UsageError` if an entry has no answer.
     """
     setup = setup_of(trace.head)
     states: list[Snapshot | None] = [entry.state for entry in trace.entries]
-    shown = all(state is not None for state in states) and bool(states) and trace.head.inside
+    shown = any(state is not None for state in states) and trace.head.inside
     first = Snapshot({}, {}, (), num_events=0 if _counts_events(states) else None, full=True, order=None)
     current: list[Snapshot | None] = [first if shown else None]
     model = model_of(setup, profile, trace.head.admission or Admission.name)

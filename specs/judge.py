@@ -55,6 +55,8 @@ class Judge:
 
     model: Manager
     look: Look
+    scan_every: int = SCAN_EVERY
+    """Calls between two full looks, above `SMALL`; as many as there are slots, if those are more."""
     always_full: bool = False
     """Every look shows everything, whatever it asks for: so do the states of a trace."""
     exercised: set[str] = field(factory=set)
@@ -70,7 +72,7 @@ class Judge:
 
     def __attrs_post_init__(self) -> None:
         self._small = self.always_full or self.model.capacity <= SMALL
-        self._until_scan = self._scan_every = max(SCAN_EVERY, self.model.capacity)
+        self._until_scan = self._scan_every = max(self.scan_every, self.model.capacity)
         first = self.look(None if self._small else ())
         self._shown = first is not None
         if first is not None:
@@ -119,22 +121,23 @@ class Judge:
         agrees = seen is None or seen.agrees_with(after)
         refused = isinstance(outcome, Raised) or (outcome is None and call.name == calls.PREPARE_STORE)
         if refused and seen is not None:
-            agrees = agrees and self._num_events == seen.num_events
+            agrees = agrees and (self._num_events is None or self._num_events == seen.num_events)
             if full and model.order.exact and self._order is not None:
                 agrees = agrees and seen.order in (self._order, model.order.state())
-        self._note(call, outcome, misplaced, plan, refused=refused, at_rest_before=at_rest_before)
+        self._note(call, outcome, misplaced, plan, seen, refused=refused, at_rest_before=at_rest_before)
         order_before, events_before = self._order if full else None, self._num_events
-        if seen is not None:
-            self._num_events = seen.num_events
-            self._order = seen.order
+        self._num_events = None if seen is None else seen.num_events
+        self._order = None if seen is None else seen.order
         if seen is not None and not full and not agrees:
             # A call may have changed more than it touches: the laws are asked of everything.
             seen, after = self.look(None), model.snapshot(None)
             before = _all_before(before, after, touched or (), expected, seen)
         if right and agrees:
-            if isinstance(outcome, Raised) and seen is not None and seen.tracker is not None:
+            if isinstance(outcome, Raised) and call.name == calls.PREPARE_STORE and model.admission.threshold > 1:
                 # Whether an offer that raised was counted is left open: follow the subject.
-                model.admission.follow(seen.tracker)
+                shown = self.look(None) if self._shown else None
+                if shown is not None and shown.tracker is not None:
+                    model.admission.follow(shown.tracker)
             return ()
         step = Step(
             call=call,
@@ -184,14 +187,19 @@ class Judge:
         outcome: Outcome,
         misplaced: tuple[int, ...],
         plan: StorePlan | None,
+        seen: Snapshot | None,
         *,
         refused: bool,
         at_rest_before: bool,
     ) -> None:
         exercised = self.exercised
         exercised.add("answer")
-        if self._shown:
+        if seen is not None:
             exercised.update(_OF_EVERY_CALL)
+            if seen.evictable is not None:
+                exercised.add("evictable-iff-idle")
+            if seen.num_evictable is not None or seen.num_pending is not None:
+                exercised.add("counters-agree")
             if refused:
                 exercised.add("all-or-nothing")
             if misplaced and call.name in calls.COMPLETIONS:
@@ -213,7 +221,7 @@ class Judge:
             exercised.update(("events-replay", "events-once"))
 
 
-_OF_EVERY_CALL = ("evictable-iff-idle", "counters-agree", "slots-conserved", "ref-floor", "capacity", "legal-step")
+_OF_EVERY_CALL = ("slots-conserved", "ref-floor", "capacity", "legal-step")
 
 
 def describe_right(model: Manager, call: Call) -> str:

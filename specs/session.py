@@ -43,7 +43,14 @@ class Session:
     def begin(cls, kind: SubjectKind, setup: Setup, profile: str, discipline: str = CARELESS) -> Session:
         subject = kind.make(setup)
         model = model_of(setup, profile, kind.admission)
-        return cls(setup, profile, subject, Judge(model, subject.snapshot), discipline, Promises(events=setup.events))
+        return cls(
+            setup,
+            profile,
+            subject,
+            Judge(model, subject.snapshot, scan_every=128),
+            discipline,
+            Promises(events=setup.events),
+        )
 
     def allows(self, call: Call) -> bool:
         """Whether the caller may make ``call`` without breaking a promise of its discipline."""

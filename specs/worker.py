@@ -29,6 +29,7 @@ from evictable.specs.judge import Broken, Judge
 from evictable.specs.search import Finding, Search, Task
 from evictable.specs.session import model_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+from evictable.specs.subjects.releases import cache_dir
 from evictable.specs.watch import Watch
 
 Send = Callable[[Mapping[str, Any]], None]
@@ -257,6 +258,8 @@ def main() -> int:
         results.write(json.dumps(record) + "\n")
         results.flush()
 
+    # Hypothesis would leave a folder of its own where the user works.
+    os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_dir() / "hypothesis"))
     job = json.loads(sys.stdin.read())
     try:
         JOBS[job["job"]](job, send)

@@ -45,11 +45,10 @@ class LRUCachePolicy(CachePolicy):
         evictable = self.evictable_blocks
         clock = self._clock
         # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
-        for key in reversed(list(keys)):
-            if key in evictable:
-                clock += 1
-                evictable[key] = clock
-                evictable.move_to_end(key)
+        for key in [key for key in reversed(list(keys)) if key in evictable]:
+            clock += 1
+            evictable[key] = clock
+            evictable.move_to_end(key)
         self._clock = clock
 
     def evict(self, n: int, protected: set[OffloadKey]) -> list[tuple[OffloadKey, BlockStatus]] | None:

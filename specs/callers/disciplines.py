@@ -110,7 +110,9 @@ class Promises:
                 return "a reset with transfers in flight"
             return "a reset with events undrained" if self.events and self.undrained else None
         if name in calls.CALLS_WITH_REQUEST and request not in self.live:
-            return f"{request} is finished" if request in self.finished else f"{request} was not announced"
+            if request not in self.finished:
+                return f"{request} was not announced"
+            return f"{request} is finished" if name != calls.TOUCH else _repeated(keys)
         if name == calls.PREPARE_LOAD:
             missing = [key for key in keys if key not in self.hits]
             if missing:

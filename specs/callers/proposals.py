@@ -181,7 +181,9 @@ class Proposer:
         if mistake == "unprepared":
             name = draw.choice((calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
             return Call(name, self._some_keys(), self._any_request(), success=draw.random() < 0.5)
-        name = draw.choice((calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
+        name = draw.choice(
+            (calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE, calls.TOUCH)
+        )
         call = self._good(name)
         if call is None or not call.keys:
             return None

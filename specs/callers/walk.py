@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from random import Random
 
 from attrs import evolve
 
-from evictable.model.calls import Key
+from evictable.model.calls import Key, plain_key
 from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
 from evictable.specs.callers.proposals import ACTIONS, ESSENTIAL, Proposer, mistakes_of
@@ -17,6 +17,7 @@ from evictable.specs.subjects.base import Setup, SubjectKind
 
 # Small ones find most, and shrink well; what is written for a handful needs more than a handful to fail.
 CAPACITIES = (1, 2, 3, 4, 1, 2, 3, 4, 8)
+LARGE = (64, 100, 300)
 BATCHES = (2, 3, 3, 6)
 REQUESTS = (3, 3, 3, 8)
 LENGTHS = (6, 12, 25, 25, 50, 50, 200)
@@ -44,14 +45,15 @@ def walk(
         episode = Random(draw.getrandbits(64))
         varied = setup
         if vary_capacity:
-            varied = evolve(varied, capacity=episode.choice(CAPACITIES))
+            large = episode.random() < 0.02
+            varied = evolve(varied, capacity=episode.choice(LARGE if large else CAPACITIES))
         if episode.random() < 0.1:
             varied = evolve(varied, events=False)
         if vary_tracker:
             varied = evolve(varied, max_tracker_size=episode.choice(TRACKER_SIZES))
         session = Session.begin(kind, varied, profile, discipline)
         proposer = _proposer(session, episode)
-        length = episode.choice(LENGTHS)
+        length = episode.choice(LENGTHS) if varied.capacity <= SMALL else 400
         while not session.broken and len(session.records) < length and not budget.spent:
             session.step(proposer.next_call())
             budget.calls += 1
@@ -62,17 +64,35 @@ def walk(
         yield session
 
 
+def _numbered(numbers: Sequence[int]) -> Sequence[Key]:
+    return numbers
+
+
+def _in_two_groups(numbers: Sequence[int]) -> Sequence[Key]:
+    """Each hash in two KV-cache groups: only the last four bytes tell the keys apart."""
+    return [plain_key(f"{number // 2:016x}{number % 2:08x}") for number in numbers]
+
+
+def _with_long_hashes(numbers: Sequence[int]) -> Sequence[Key]:
+    """Hashes of 32 bytes that differ in the first ones alone."""
+    return [f"{number:04x}{0:060x}{0:08x}" for number in numbers]
+
+
+_NAMES: tuple[Callable[[Sequence[int]], Sequence[Key]], ...] = (
+    *(_numbered,) * 6,
+    _in_two_groups,
+    _in_two_groups,
+    _with_long_hashes,
+)
+
+
 def _proposer(session: Session, episode: Random) -> Proposer:
     """A swarm: each episode leaves out a random part of the vocabulary."""
     actions = [action for action in ACTIONS if action in ESSENTIAL or episode.random() < 0.75]
     mistakes = [mistake for mistake in mistakes_of(session.discipline) if episode.random() < 0.5]
     capacity = session.setup.capacity
-    keys: Sequence[Key] = range(max(KEYS, 2 * capacity) if capacity <= SMALL else 2 * capacity)
-    placed = 0.0
-    if ORDERS[session.profile].by_request:
-        placed = episode.choice((0.0, 0.7, 1.0))
-        if episode.random() < 0.3:  # two groups of KV caches: what a request did is kept by group
-            keys = [key if key % 2 else f"{key:016x}00000001" for key in keys if isinstance(key, int)]
+    keys = episode.choice(_NAMES)(range(max(KEYS, 2 * capacity) if capacity <= SMALL else 2 * capacity))
+    placed = episode.choice((0.0, 0.7, 1.0)) if ORDERS[session.profile].by_request else 0.0
     return Proposer(
         session,
         episode,

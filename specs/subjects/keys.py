@@ -20,12 +20,12 @@ class KeyTable:
         known = self._to_bytes.get(key)
         return known if known is not None else self._learn(key)
 
-    def encode_all(self, keys: tuple[Key, ...]) -> list[bytes]:
-        known = self._to_bytes
-        try:
-            return [known[key] for key in keys]
-        except KeyError:
-            return [self.encode(key) for key in keys]
+    def fresh(self, key: Key) -> bytes:
+        """The bytes of ``key`` in an object of their own: a caller does not hand out the same one twice."""
+        return bytes(bytearray(self.encode(key)))
+
+    def fresh_all(self, keys: tuple[Key, ...]) -> list[bytes]:
+        return [self.fresh(key) for key in keys]
 
     def decode(self, raw: bytes) -> Key:
         """A key that was never encoded (a subject made it up) comes back as hexadecimal."""

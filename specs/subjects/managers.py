@@ -40,6 +40,8 @@ class Lens:
         self._manager = manager
         self._policy = manager._policy
         self._handed_out = _first(manager, _NUM_HANDED_OUT)
+        self._all_free = bool(manager._free_list)
+        """Its free list begins with every slot, instead of with those given back."""
         self._capacity = getattr(manager, _first(manager, _CAPACITY))
         self._num_evictable = _first(manager, _NUM_EVICTABLE, None)
         self._num_pending = _first(manager, _NUM_PENDING, None)
@@ -79,7 +81,8 @@ class Lens:
             self._block_id = _first(next(iter(found.values())), _BLOCK_ID)
         block_id = self._block_id or ""
         manager = self._manager
-        free, handed_out = manager._free_list, getattr(manager, self._handed_out)
+        free = manager._free_list
+        handed_out = self._capacity if self._all_free else getattr(manager, self._handed_out)
         events = getattr(manager, "events", None)
         snapshot = Snapshot(
             ref_cnt={key: block.ref_cnt for key, block in found.items()},
@@ -152,6 +155,7 @@ class ManagerSubject:
         """
         self._manager = manager
         self._events = events
+        self._made = 0
         self._table = KeyTable()
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
@@ -174,7 +178,13 @@ class ManagerSubject:
         return self._perform[call.name](call)
 
     def snapshot(self, keys: Collection[Key] | None) -> Snapshot | None:
-        return None if self._lens is None else self._lens.look(self._table, keys)
+        if self._lens is None:
+            return None
+        try:
+            return self._lens.look(self._table, keys)
+        except (AttributeError, TypeError):  # its inside is another than it seemed when it was empty
+            self._lens = None
+            return None
 
     def _context(self, call: Call) -> Any:
         context = self._requests.get(call.request)
@@ -186,14 +196,20 @@ class ManagerSubject:
                     context.set_offload_key_position(self._table.encode(key), position)
         return context
 
+    def _batch(self, call: Call) -> list[bytes] | tuple[bytes, ...]:
+        """The keys, now in a list and now in a tuple: a caller may use either."""
+        self._made += 1
+        keys = self._table.fresh_all(call.keys)
+        return keys if self._made % 2 else tuple(keys)
+
     def _lookup(self, call: Call) -> Answer:
-        found = self._manager.lookup(self._table.encode(call.keys[0]), self._context(call))
+        found = self._manager.lookup(self._table.fresh(call.keys[0]), self._context(call))
         if found is None or isinstance(found, bool):
             return _LOOKUP_BEFORE_0_25[found]
         return str(found.name)
 
     def _prepare_store(self, call: Call) -> Answer:
-        output = self._manager.prepare_store(self._table.encode_all(call.keys), self._context(call))
+        output = self._manager.prepare_store(self._batch(call), self._context(call))
         if output is None:
             return None
         decode_all = self._table.decode_all
@@ -204,19 +220,19 @@ class ManagerSubject:
         )
 
     def _complete_store(self, call: Call) -> Answer:
-        self._manager.complete_store(self._table.encode_all(call.keys), self._context(call), call.success)
+        self._manager.complete_store(self._batch(call), self._context(call), call.success)
         return None
 
     def _prepare_load(self, call: Call) -> Answer:
-        spec = self._manager.prepare_load(self._table.encode_all(call.keys), self._context(call))
+        spec = self._manager.prepare_load(self._batch(call), self._context(call))
         return Loaded(_block_ids(spec))
 
     def _complete_load(self, call: Call) -> Answer:
-        self._manager.complete_load(self._table.encode_all(call.keys), self._context(call))
+        self._manager.complete_load(self._batch(call), self._context(call))
         return None
 
     def _touch(self, call: Call) -> Answer:
-        self._manager.touch(self._table.encode_all(call.keys), self._context(call))
+        self._manager.touch(self._batch(call), self._context(call))
         return None
 
     def _on_new_request(self, call: Call) -> Answer:
