@@ -14,6 +14,9 @@ from evictable.specs.callers.disciplines import CARELESS, Promises
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 
+SCAN_EVERY = 128
+"""Calls between two full looks in a search, whose episodes are short."""
+
 
 @frozen
 class Record:
@@ -47,7 +50,7 @@ class Session:
             setup,
             profile,
             subject,
-            Judge(model, subject.snapshot, scan_every=128),
+            Judge(model, subject.snapshot, scan_every=SCAN_EVERY),
             discipline,
             Promises(events=setup.events),
         )

@@ -40,7 +40,7 @@ class Lens:
         self._manager = manager
         self._policy = manager._policy
         self._handed_out = _first(manager, _NUM_HANDED_OUT)
-        self._all_free = bool(manager._free_list)
+        self._all_free = bool(manager._free_list) and not getattr(manager, self._handed_out)
         """Its free list begins with every slot, instead of with those given back."""
         self._capacity = getattr(manager, _first(manager, _CAPACITY))
         self._num_evictable = _first(manager, _NUM_EVICTABLE, None)

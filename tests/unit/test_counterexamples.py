@@ -146,7 +146,11 @@ HIT = {"call": "lookup", "request": "r", "keys": [1], "returns": "HIT"}
         ([HIT], ["answer"]),
         ([REFUSED | {"state": {"ref_cnt": {"1": -1}}}], ["all-or-nothing"]),
         ([REFUSED | {"state": {"ref_cnt": {}, "num_events": 1}}], ["all-or-nothing"]),
-        ([REFUSED | {"state": {"ref_cnt": {"1": 5}}}, HIT], []),  # without all states the answers alone count
+        (
+            [REFUSED | {"state": {"ref_cnt": {"1": 5}}}, HIT],
+            ["legal-step", "all-or-nothing"],
+        ),  # a state counts where it is
+        ([REFUSED | {"state": {"ref_cnt": {}}}, HIT], []),
         ([{"call": "take_events", "returns": None}], ["answer"]),
     ],
 )

@@ -50,7 +50,6 @@ BREACHES = {
     "a lookup after the finish": ((*holding(1), finish("r1")), lookup("r1", 1), "r1 is finished"),
     "an offer after the finish": ((*holding(1), finish("r1")), offer("r1", 2), "r1 is finished"),
     "a load after the finish": ((*HIT, finish("r2")), load("r2", 1), "r2 is finished"),
-    "a touch after the finish": ((*holding(1), finish("r1")), touch("r1", 1), "r1 is finished"),
     "a load without a lookup": (holding(1), load("r2", 1), "the latest lookup of [1] was not a HIT that still holds"),
     "a load of part of what was looked up": (HIT, load("r2", 1, 2), "the latest lookup of [2] was not a HIT that"),
     "a load after a miss": ((*holding(1), lookup("r1", 9)), load("r1", 9), "the latest lookup of [9] was not a HIT"),
@@ -96,6 +95,7 @@ def test_a_breach_of_the_contract(sequence: Sequence[Call], call: Call, breach: 
 
 
 FINE = {
+    "a touch after the finish": ((*holding(1), finish("r1")), touch("r1", 1)),
     "a fresh request": ((*holding(), finish("r1")), announce("r3")),
     "a finish": (holding(), finish("r1")),
     "a completion after the finish": ((*STORING, finish("r1")), stored("r1", 2)),

@@ -96,7 +96,9 @@ class LosesAnother(Puppet):
 def test_what_no_call_names_is_found_by_the_next_scan(
     capacity: int, found_after: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(judge, "SCAN_EVERY", 10)  # but not more often than a scan has blocks to look at
+    monkeypatch.setattr(
+        "evictable.specs.session.SCAN_EVERY", 10
+    )  # but not more often than a scan has blocks to look at
     sequence = (*holding(1, 2), touch("r1", 2), *[STATS] * 100)
     session = judged(LosesAnother, sequence, capacity)
     assert (found_after, ["evictable-iff-idle"]) == (len(session.records), laws(session.broken))

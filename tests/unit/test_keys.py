@@ -20,7 +20,7 @@ def test_keys_come_back_as_they_were(keys: list[Key]) -> None:
     # A hexadecimal string may be the very bytes of a number: it is told as what was named last.
     keys = [key for key in keys if not (isinstance(key, str) and len(key) == 24 and key.endswith("00000000"))]
     raws = [table.encode(key) for key in keys]
-    assert raws == table.encode_all(tuple(keys))
+    assert raws == table.fresh_all(tuple(keys))
     assert tuple(keys) == table.decode_all(raws) == table.decode_all(iter(raws))
     assert keys == [table.decode(raw) for raw in raws]
 
@@ -44,4 +44,4 @@ def test_a_key_that_the_subject_made_up_is_hexadecimal() -> None:
 @pytest.mark.parametrize("key", [-1, 2**64, "abc", "zz"])
 def test_what_is_no_key(key: Key) -> None:
     with pytest.raises(UsageError, match="keys are integers from 0"):
-        KeyTable().encode_all((key,))
+        KeyTable().fresh_all((key,))

@@ -250,7 +250,8 @@ def test_no_slot_may_be_taken_twice() -> None:
         ("lru-evictable", (2,), (1,)),
         ("any", (3,), (1,)),  # pinned
         ("any", (4,), (1,)),  # of the offer
-        ("any", (1, 2), (1,)),  # too many
+        ("any", (1, 2), (1, 2)),  # more than needed: that is an order's affair
+        ("lru-evictable", (1, 2), (1,)),
         ("any", (), (1,)),  # too few
         ("any", (9,), (1,)),  # absent
     ],

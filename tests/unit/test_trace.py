@@ -139,10 +139,15 @@ def test_the_same_bytes_are_the_same_key() -> None:
     assert (("ab",), {"ab": 0}) == (entry.call.keys, entry.state.ref_cnt)  # type: ignore[union-attr]
 
 
-@pytest.mark.parametrize("name", ["0x12", "000000000000000c00000000", "0012"])
+@pytest.mark.parametrize("name", ["0x12", "000000000000000c00000001", "0012"])
 def test_hexadecimal_that_looks_like_a_number(name: str) -> None:
     trace = read([HEAD, json.dumps({"call": "take_events", "state": {"ref_cnt": {name: 0, "12": 1}}})])
     assert {12: 1, name.removeprefix("0x"): 0} == trace.entries[0].state.ref_cnt  # type: ignore[union-attr]
+
+
+def test_hexadecimal_for_the_bytes_of_an_integer_is_that_integer() -> None:
+    trace = read([HEAD, '{"call": "touch", "request": "r", "keys": ["000000000000000C00000000", 12]}'])
+    assert (12, 12) == trace.entries[0].call.keys
 
 
 # --- what does not follow the format --------------------------------------------------------------
