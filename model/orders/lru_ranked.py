@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Any
+from collections.abc import Collection, Sequence
 
 from attrs import define, field
 
 from evictable.model.calls import Key
-from evictable.model.orders.base import Order
-from evictable.model.orders.ranked import RankedKeys
+from evictable.model.orders.ranked import RankedOrder
 from evictable.model.requests import Requests
 
 
 @define
-class LruRanked(Order):
+class LruRanked(RankedOrder):
     """vLLM 0.31 and 0.32. The lowest rank goes first.
 
     A key gets the next rank when its store begins and when it is touched (backwards). A request that finishes
@@ -24,9 +22,7 @@ class LruRanked(Order):
     name = "lru-ranked"
     by_request = True
 
-    _keys: RankedKeys = field(factory=RankedKeys)
     _requests: Requests = field(factory=Requests)
-    _next: int = 0
 
     def announced(self, request: str | None) -> None:
         self._requests.announced(request)
@@ -49,46 +45,12 @@ class LruRanked(Order):
         if record is not None:
             self.touched(self._requests.in_prefix_order(request, record))
 
-    def idle(self, key: Key) -> None:
-        self._keys.idle(key)
-
-    def busy(self, key: Key) -> None:
-        self._keys.busy(key)
-
-    def removed(self, key: Key) -> None:
-        self._keys.removed(key)
-
-    def touched(self, keys: Sequence[Key]) -> None:
-        for key in reversed(keys):
-            if key in self._keys.ranks:
-                self._keys.rank(key, (self._next_rank(), 0))
-
     def cleared(self) -> None:
-        self._keys.cleared()
+        RankedOrder.cleared(self)
         self._requests.cleared()
-        self._next = 0
-
-    def num_idle(self) -> int:
-        return self._keys.num_idle()
-
-    def is_idle(self, key: Key) -> bool:
-        return self._keys.is_idle(key)
-
-    def victims(self, n: int, protected: Collection[Key]) -> list[Key] | None:
-        return self._keys.victims(n, protected)
-
-    def idle_keys(self) -> Iterable[Key]:
-        return self._keys.idle_keys()
-
-    def state(self) -> Any:
-        return self._keys.in_order()
-
-    def _next_rank(self) -> int:
-        self._next += 1
-        return self._next
 
     def _rank_inserted(self, key: Key, request: str | None) -> None:
-        self._keys.rank(key, (self._next_rank(), 0))
+        self._rank_last(key)
 
     def _seen(self, request: str | None, first: Sequence[Key]) -> None:
         """The request uses keys that it had not used before."""

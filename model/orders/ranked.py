@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from attrs import define, field
 
 from evictable.model.calls import Key, key_bytes
+from evictable.model.orders.base import Order
 
 Rank = Any
 """Anything that compares. Two resident keys of the same rank go by their bytes."""
@@ -89,3 +90,52 @@ class RankedKeys:
         if len(self._heap) > 64 + 4 * len(self._idle):
             self._heap = [(*self._place(key), key) for key in self._idle]
             heapq.heapify(self._heap)
+
+
+@define
+class RankedOrder(Order):
+    """An order of ranks: a key keeps its place while it is pinned or pending, and numbers that only grow rank it."""
+
+    _keys: RankedKeys = field(factory=RankedKeys)
+    _next: int = 0
+
+    def idle(self, key: Key) -> None:
+        self._keys.idle(key)
+
+    def busy(self, key: Key) -> None:
+        self._keys.busy(key)
+
+    def removed(self, key: Key) -> None:
+        self._keys.removed(key)
+
+    def cleared(self) -> None:
+        self._keys.cleared()
+        self._next = 0
+
+    def touched(self, keys: Sequence[Key]) -> None:
+        for key in reversed(keys):
+            if key in self._keys.ranks:
+                self._rank_last(key)
+
+    def num_idle(self) -> int:
+        return self._keys.num_idle()
+
+    def is_idle(self, key: Key) -> bool:
+        return self._keys.is_idle(key)
+
+    def victims(self, n: int, protected: Collection[Key]) -> list[Key] | None:
+        return self._keys.victims(n, protected)
+
+    def idle_keys(self) -> Iterable[Key]:
+        return self._keys.idle_keys()
+
+    def state(self) -> Any:
+        return self._keys.in_order()
+
+    def _next_rank(self) -> int:
+        self._next += 1
+        return self._next
+
+    def _rank_last(self, key: Key) -> None:
+        """To the end of the order. (A second part of the rank lets positions come between.)"""
+        self._keys.rank(key, (self._next_rank(), 0))
