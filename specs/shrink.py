@@ -48,6 +48,10 @@ class Counterexample:
         return next(broken for broken in self.broken if broken.law.id == self.law)
 
 
+MOST_KEYS = 12
+"""So many names are tried for each other; a long sequence has lost most of its keys by then."""
+
+
 @define
 class Shrinker:
     """Shrinks for one subject under one discipline; counts the candidates tried and the calls played in them."""
@@ -57,6 +61,8 @@ class Shrinker:
     discipline: str
     law: str
     most_tries: int = 4000
+    most_played: int = 150_000
+    """Calls, over all candidates: a long sequence may not be tried as often as a short one."""
     tries: int = 0
     played: int = 0
     _best: Counterexample | None = None
@@ -112,6 +118,8 @@ class Shrinker:
     def _leave_out_pairs(self) -> None:
         """Two calls that only go together, as a preparation and its completion."""
         for first in range(len(self._calls)):
+            if self._spent:
+                return
             for second in range(first + 1, first + 8):
                 calls = self._calls
                 if second < len(calls):
@@ -120,6 +128,8 @@ class Shrinker:
     def _merge_calls(self) -> None:
         """Two calls of a kind as one about the keys of both."""
         for first in range(len(self._calls)):
+            if self._spent:
+                return
             for second in range(first + 1, len(self._calls)):
                 calls = self._calls
                 if second >= len(calls):
@@ -164,17 +174,25 @@ class Shrinker:
     def _unify_names(self) -> None:
         """Fewer and plainer keys and requests."""
         keys = list(dict.fromkeys(key for call in self._calls for key in call.keys))
-        for one, other in itertools.permutations(keys, 2):
+        for one, other in itertools.permutations(keys[:MOST_KEYS], 2):
+            if self._spent:
+                return
             self._try(_rename_keys(self._calls, {other: one}))
         keys = list(dict.fromkeys(key for call in self._calls for key in call.keys))
         self._try(_rename_keys(self._calls, {key: place for place, key in enumerate(keys)}))
         requests = list(dict.fromkeys(call.request for call in self._calls if call.request is not None))
-        for one, other in itertools.permutations(requests, 2):
+        for one, other in itertools.permutations(requests[:MOST_KEYS], 2):
+            if self._spent:
+                return
             self._try(_without_repeated_announcements(_rename_requests(self._calls, {other: one})))
         requests = list(dict.fromkeys(call.request for call in self._calls if call.request is not None))
         self._try(_rename_requests(self._calls, {name: f"r{place + 1}" for place, name in enumerate(requests)}))
 
     # --- the best so far ---
+
+    @property
+    def _spent(self) -> bool:
+        return self.tries >= self.most_tries or self.played >= self.most_played
 
     @property
     def _calls(self) -> tuple[Call, ...]:
@@ -188,7 +206,7 @@ class Shrinker:
     def _try(self, sequence: Sequence[Call], setup: Setup | None = None) -> bool:
         """Take ``sequence`` for the best if it breaks the law and is smaller; whether it was."""
         best = self._best
-        if best is None or self.tries >= self.most_tries or (setup is None and sequence == best.calls):
+        if best is None or self._spent or (setup is None and sequence == best.calls):
             return False
         smaller = self.attempt(setup or best.setup, sequence)
         if smaller is None or (smaller.size, _names(smaller)) >= (best.size, _names(best)):
