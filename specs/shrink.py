@@ -61,7 +61,7 @@ class Shrinker:
     discipline: str
     law: str
     most_tries: int = 4000
-    most_played: int = 150_000
+    most_played: int = 40_000
     """Calls, over all candidates: a long sequence may not be tried as often as a short one."""
     tries: int = 0
     played: int = 0
