@@ -10,6 +10,7 @@ from evictable.model.laws import LAWS
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CONTRACT
 from evictable.specs.callers.walk import walk
+from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
 from evictable.specs.shrink import Counterexample, Shrinker
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -156,7 +157,9 @@ class Search:
         if known is not None:
             tries = self._tries.get(law, 0)
             spent = self._played > SHRINKING * self.steps
-            if tries >= FURTHER_TRIES or spent or known.counterexample.size[0] == 1:
+            # A large one costs much, and ends larger than what small ones end in.
+            large = self.task.vary_capacity and session.setup.capacity > SMALL
+            if large or tries >= FURTHER_TRIES or spent or known.counterexample.size[0] == 1:
                 return
             self._tries[law] = tries + 1
         task = self.task
