@@ -34,6 +34,10 @@ class Violation:
         return read(self.lines)
 
     @property
+    def detail(self) -> str:
+        return detail_of(self.expected, self.observed)
+
+    @property
     def calls(self) -> int:
         return len(self.lines) - 1
 
@@ -62,7 +66,7 @@ class Violation:
         record = {
             "law": self.law,
             "sentence": self.sentence,
-            "detail": f"expected {self.expected}; observed {self.observed}",
+            "detail": self.detail,
             "expected": self.expected,
             "observed": self.observed,
             "calls": self.calls,
@@ -71,6 +75,11 @@ class Violation:
             "trace": None if self.path is None else str(self.path),
         }
         return record if self.reason is None else record | {"expected_because": self.reason}
+
+
+def detail_of(expected: str, observed: str) -> str:
+    """A difference in one line."""
+    return f"expected {expected}; observed {observed}"
 
 
 @define

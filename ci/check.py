@@ -114,14 +114,14 @@ class Check:
                 "job": "replay",
                 "subject": one.subject,
                 "profile": self.options.profile,
-                "trace": list(write(one.trace)),
+                "traces": [list(write(one.trace))],
             }
             for one in known
         ]
 
         def on_record(index: int, record: Mapping[str, Any]) -> None:
             one = known[index]
-            if record["kind"] == "result" and not record["broken"]:
+            if record["kind"] == "result" and not record["replays"][0]["broken"]:
                 self.stale.append(one)
             elif record["kind"] in ("error", "crash"):
                 kind = UsageError if record["kind"] == "error" else Inconclusive

@@ -27,6 +27,10 @@ TAIL = 4096
 WORKER = (sys.executable, "-P", "-m", "evictable.specs.worker")
 
 OnRecord = Callable[[int, Mapping[str, Any]], None]
+LAST_WORDS = ("result", "error", "hang")
+"""What a job's own last record may be."""
+ENDINGS = (*LAST_WORDS, "crash")
+"""What the last record of a job may be."""
 
 
 class Inconclusive(Exception):
@@ -111,7 +115,7 @@ def run_jobs(
             else:
                 record = json.loads(line)
                 running[index].silent = 0.0
-                running[index].ended |= record["kind"] in ("result", "error", "hang")
+                running[index].ended |= record["kind"] in LAST_WORDS
                 on_record(index, record)
             now = time.monotonic()
             for index, job in list(running.items()):

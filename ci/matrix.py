@@ -17,11 +17,13 @@ from attrs import define, field, frozen
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
+from evictable.ci.cells import Cell, detail_of
 from evictable.ci.files import file_name, write_json, write_text
-from evictable.ci.jobs import Inconclusive, run_jobs
+from evictable.ci.jobs import ENDINGS, Inconclusive, run_jobs
 from evictable.ci.report import console
 from evictable.model.laws import LAWS
 from evictable.specs import subjects
+from evictable.specs.search import VIOLATES
 
 _LAW_ORDER = {law.id: place for place, law in enumerate(LAWS)}
 
@@ -73,23 +75,29 @@ class Evidence:
 
 @define
 class Verdicts:
-    """What came of one release at one place: one shortest counterexample for each broken law."""
+    """What came of one release at one place: its cell, and one shortest counterexample for each broken law."""
 
     release: str
     place: Place
-    profile: str = "auto"
-    steps: int = 0
-    seconds: float = 0.0
-    ended: bool = False
-    problem: str | None = None
-    not_exercised: list[str] = field(factory=list)
+    cell: Cell = field(init=False)
     evidence: dict[str, Evidence] = field(factory=dict)
 
+    def __attrs_post_init__(self) -> None:
+        self.cell = Cell(f"vllm=={self.release}", self.place.policy, self.place.discipline)
+
     @property
-    def verdict(self) -> str:
-        if self.evidence:
-            return "violates"
-        return "conforms" if self.ended and self.problem is None and self.steps else "inconclusive"
+    def name(self) -> str:
+        return f"{self.cell.name} threshold {self.place.threshold}"
+
+    @property
+    def has_verdict(self) -> bool:
+        return bool(self.evidence) or self.cell.conforms
+
+    def take(self, record: Mapping[str, Any]) -> None:
+        """Take in a record of the worker."""
+        found = self.cell.take(record)
+        if found is not None:
+            self.evidence[found.law] = Evidence(found.law, found.lines, found.detail, self.release)
 
     def offer(self, evidence: Evidence) -> None:
         """Keep it if it is the first for its law, or shorter than the one known."""
@@ -98,26 +106,22 @@ class Verdicts:
             self.evidence[evidence.law] = evidence
 
     def record(self) -> dict[str, Any]:
-        return {
-            "subject": f"vllm=={self.release}",
-            "policy": self.place.policy,
-            "discipline": self.place.discipline,
+        return self.cell.record() | {
             "store_threshold": self.place.threshold,
-            "profile": self.profile,
-            "verdict": self.verdict,
-            "steps": self.steps,
-            "seconds": self.seconds,
-            "problem": self.problem,
-            "not_exercised": self.not_exercised,
+            "verdict": VIOLATES if self.evidence else self.cell.verdict,
             "violations": [
                 {"law": one.law, "calls": one.calls, "detail": one.detail, "found_on": one.origin, "trace": one.lines}
                 for one in self.evidence.values()
             ],
         }
 
-    def take_record(self, record: Mapping[str, Any]) -> None:
-        self.profile, self.steps, self.seconds = record["profile"], record["steps"], record["seconds"]
-        self.not_exercised, self.ended = record["not_exercised"], True
+    def restore(self, record: Mapping[str, Any]) -> None:
+        """What `record` told of a cell that had ended, before anything was replayed."""
+        cell = self.cell
+        cell.started = cell.ended = True
+        cell.profile, cell.verdict_of_search = record["profile"], record["verdict"]
+        cell.steps, cell.seconds = record["steps"], record["seconds"]
+        cell.not_exercised, cell.problem = record["not_exercised"], record.get("problem")
         for one in record["violations"]:
             self.offer(Evidence(one["law"], one["trace"], one["detail"], one["found_on"]))
 
@@ -150,9 +154,9 @@ class Matrix:
         for line in self.table():
             out.print(line, markup=False, soft_wrap=True)
         out.print(f"shortest counterexamples found: {options.folder / 'matrix.md'}", markup=False)
-        without = [cell for cell in self.cells if cell.verdict == "inconclusive"]
-        for cell in without:
-            self._say(f"no verdict for {_name(cell)}: {cell.problem}")
+        without = [one for one in self.cells if not one.has_verdict]
+        for one in without:
+            self._say(f"no verdict on {one.name}: {one.cell.problem}")
         return 3 if without else 0
 
     def record(self) -> dict[str, Any]:
@@ -172,21 +176,11 @@ class Matrix:
         with self._bar("searching", len(payloads)) as advance:
 
             def on_record(index: int, record: Mapping[str, Any]) -> None:
-                cell = open_cells[index]
-                kind = record["kind"]
-                if kind == "loaded":
-                    cell.profile = record["profile"]
-                elif kind == "finding":
-                    broken = record["broken"]
-                    detail = f"expected {broken['expected']}; observed {broken['observed']}"
-                    cell.evidence[record["law"]] = Evidence(record["law"], record["trace"], detail, cell.release)
-                elif kind == "result":
-                    cell.steps, cell.seconds = record["steps"], record["seconds"]
-                    cell.not_exercised, cell.ended = record["not_exercised"], True
-                    write_json(self._cell_path(cell), {"options": self._cell_options(), "result": cell.record()})
-                    advance()
-                elif kind in ("error", "crash", "hang"):
-                    cell.problem = record["message"]
+                one = open_cells[index]
+                one.take(record)
+                if record["kind"] == "result":
+                    write_json(self._cell_path(one), {"options": self._cell_options(), "result": one.record()})
+                if record["kind"] in ENDINGS:
                     advance()
 
             run_jobs(payloads, on_record)
@@ -227,7 +221,7 @@ class Matrix:
             kept = json.loads(self._cell_path(cell).read_text(encoding="utf-8"))
             if kept["options"] != self._cell_options():
                 return False
-            cell.take_record(kept["result"])
+            cell.restore(kept["result"])
         except (OSError, ValueError, KeyError, TypeError):
             return False
         return True
@@ -249,7 +243,7 @@ class Matrix:
             if others:
                 payloads.append(
                     {
-                        "job": "replays",
+                        "job": "replay",
                         "subject": f"vllm=={cell.release}",
                         "profile": "auto",
                         "traces": [one.lines for one in others],
@@ -265,7 +259,7 @@ class Matrix:
                 if record["kind"] == "result":
                     for one, result in zip(others, record["replays"], strict=True):
                         for broken in result["broken"]:
-                            detail = f"expected {broken['expected']}; observed {broken['observed']}"
+                            detail = detail_of(broken["expected"], broken["observed"])
                             cell.offer(Evidence(broken["law"], result["trace"], detail, one.origin))
                     advance()
 
@@ -328,7 +322,7 @@ class Matrix:
         cell = next(cell for cell in self._at(place) if cell.release == release)
         if law in cell.evidence:
             return str(cell.evidence[law].calls)
-        return "-" if cell.ended else "?"
+        return "-" if cell.has_verdict else "?"
 
     def _shortest(self, place: Place, law: str) -> Iterable[str]:
         broken = [cell for cell in self._at(place) if law in cell.evidence]
@@ -355,10 +349,6 @@ class Matrix:
 
     def _say(self, line: str) -> None:
         self.err.print(line, markup=False)
-
-
-def _name(cell: Verdicts) -> str:
-    return f"vllm=={cell.release} {cell.place.policy} {cell.place.discipline} threshold {cell.place.threshold}"
 
 
 class _Bar:

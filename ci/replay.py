@@ -55,6 +55,7 @@ def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[s
 
 def _on(subject: str, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
     name = subjects.prepare(subject, lambda line: console(stderr=True).print(line, markup=False))
-    result = run_job({"job": "replay", "subject": name, "profile": profile, "trace": list(write(trace))})
-    played = read(result["trace"])
-    return list(result["broken"]), evolve(played, head=evolve(played.head, subject=name, profile=result["profile"]))
+    (played,) = run_job({"job": "replay", "subject": name, "profile": profile, "traces": [list(write(trace))]})[
+        "replays"
+    ]
+    return list(played["broken"]), read(played["trace"])

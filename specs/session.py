@@ -63,10 +63,7 @@ class Session:
         """Make ``call`` and judge it. What the subject raises is an outcome; look at `broken` afterwards."""
         if self.broken:
             raise RuntimeError("the session has ended: a law is broken")
-        try:
-            outcome: Outcome = self.subject.perform(call)
-        except Exception as error:
-            outcome = Raised(type(error).__name__, str(error))
+        outcome = outcome_of(self.subject, call)
         self.records.append(Record(call, outcome))
         self.promises.observe(call, outcome)
         self.broken = self.judge.observe(call, outcome)
@@ -98,6 +95,14 @@ class Session:
             yield Call(calls.COMPLETE_STORE, outcome.keys_to_store, request)
         if self.setup.events:
             yield Call(calls.TAKE_EVENTS)
+
+
+def outcome_of(subject: Subject, call: Call) -> Outcome:
+    """What ``call`` comes to on ``subject``: what it raises is an outcome too."""
+    try:
+        return subject.perform(call)
+    except Exception as error:
+        return Raised(type(error).__name__, str(error))
 
 
 def model_of(setup: Setup, profile: str, admission: str) -> Manager:

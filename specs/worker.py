@@ -19,7 +19,7 @@ from typing import Any
 from attrs import evolve
 
 from evictable.model import trace as traces
-from evictable.model.calls import Answer, Call, Outcome, Raised
+from evictable.model.calls import Call, Outcome
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.callers.workload import Tally, Workload, read_requests
@@ -27,7 +27,7 @@ from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.search import Finding, Search, Task
-from evictable.specs.session import model_of
+from evictable.specs.session import model_of, outcome_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.releases import cache_dir
 from evictable.specs.watch import Watch
@@ -113,13 +113,11 @@ def check(job: Mapping[str, Any], send: Send) -> None:
 
 
 def play(job: Mapping[str, Any], send: Send) -> None:
-    """Replay the calls of a trace on a subject."""
+    """Replay the calls of some traces on one subject."""
     kind = subjects.load(job["subject"])
-    trace = traces.read(job["trace"])
-    profile = _profile(job["profile"], kind, trace.head.policy)
     told = 0.0
 
-    def calls() -> Iterator[Call]:
+    def calls(trace: traces.Trace) -> Iterator[Call]:
         nonlocal told
         for made, call in enumerate(trace.calls):
             if time.monotonic() - told >= PROGRESS_EVERY:
@@ -127,34 +125,20 @@ def play(job: Mapping[str, Any], send: Send) -> None:
                 send({"kind": "progress", "calls": made})
             yield call
 
-    head = evolve(trace.head, events=trace.head.events and kind.events)
-    session, played = replay(kind, setup_of(head), profile, calls(), head)
-    send(
-        {
-            "kind": "result",
-            "profile": profile,
-            "broken": [broken_record(broken) for broken in session.broken],
-            "trace": list(traces.write(played)),
-        }
-    )
-
-
-def replays(job: Mapping[str, Any], send: Send) -> None:
-    """Replay many traces on one subject."""
-    kind = subjects.load(job["subject"])
     results = []
     for lines in job["traces"]:
         trace = traces.read(lines)
         profile = _profile(job["profile"], kind, trace.head.policy)
-        events = trace.head.events and kind.events
-        head = evolve(trace.head, subject=kind.name, profile=profile, events=events, admission=kind.admission)
-        session, played = replay(kind, setup_of(head), profile, trace.calls, head)
-        results.append(
-            {
-                "broken": [broken_record(broken) for broken in session.broken],
-                "trace": list(traces.write(played)),
-            }
+        head = evolve(
+            trace.head,
+            subject=kind.name,
+            profile=profile,
+            events=trace.head.events and kind.events,
+            admission=kind.admission if trace.head.store_threshold > 1 else None,
         )
+        session, played = replay(kind, setup_of(head), profile, calls(trace), head)
+        broken = [broken_record(one) for one in session.broken]
+        results.append({"profile": profile, "broken": broken, "trace": list(traces.write(played))})
     send({"kind": "result", "replays": results})
 
 
@@ -175,7 +159,7 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
             if broken:
                 return None
             made += 1
-            outcome = _outcome(subject.perform, call)
+            outcome = outcome_of(subject, call)
             broken, last = judge.observe(call, outcome), call
             return outcome
     else:
@@ -225,13 +209,6 @@ def broken_record(broken: Broken) -> dict[str, Any]:
     }
 
 
-def _outcome(perform: Callable[[Call], Answer], call: Call) -> Outcome:
-    try:
-        return perform(call)
-    except Exception as error:
-        return Raised(type(error).__name__, str(error))
-
-
 def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
     profile = kind.profile(policy) if wanted == "auto" else wanted
     if profile not in PROFILES:
@@ -242,7 +219,6 @@ def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
     "replay": play,
-    "replays": replays,
     "workload": workload,
 }
 
