@@ -52,7 +52,7 @@ LOOKUP_ANSWERS = frozenset({MISS, HIT, HIT_PENDING, RETRY})
 
 
 class CallName(StrEnum):
-    """The calls of a manager without tiers."""
+    """What can happen in a run: the calls of a manager, and what the tiers below it do of their own accord."""
 
     ON_NEW_REQUEST = "on_new_request"
     LOOKUP = "lookup"
@@ -65,6 +65,12 @@ class CallName(StrEnum):
     TAKE_EVENTS = "take_events"
     RESET_CACHE = "reset_cache"
     GET_STATS = "get_stats"
+    # With tiers: one more call of the manager, and what happens in the tiers.
+    ON_SCHEDULE_END = "on_schedule_end"
+    FILL_TIER = "fill_tier"
+    DELAY_TIER = "delay_tier"
+    FINISH_JOB = "finish_job"
+    PEER_LOOKUP = "peer_lookup"
 
 
 # Plain names: an attribute of an enum class costs a look-up on every judged call.
@@ -79,9 +85,22 @@ ON_REQUEST_FINISHED = CallName.ON_REQUEST_FINISHED.value
 TAKE_EVENTS = CallName.TAKE_EVENTS.value
 RESET_CACHE = CallName.RESET_CACHE.value
 GET_STATS = CallName.GET_STATS.value
+ON_SCHEDULE_END = CallName.ON_SCHEDULE_END.value
+FILL_TIER = CallName.FILL_TIER.value
+DELAY_TIER = CallName.DELAY_TIER.value
+FINISH_JOB = CallName.FINISH_JOB.value
+PEER_LOOKUP = CallName.PEER_LOOKUP.value
 
-CALLS_WITH_KEYS = frozenset({LOOKUP, PREPARE_STORE, COMPLETE_STORE, PREPARE_LOAD, COMPLETE_LOAD, TOUCH})
-CALLS_WITH_REQUEST = CALLS_WITH_KEYS | {ON_NEW_REQUEST, ON_REQUEST_FINISHED}
+IN_TIERS = frozenset({FILL_TIER, DELAY_TIER, FINISH_JOB, PEER_LOOKUP})
+"""What happens in a tier. The manager is not called: it hears of it when it next asks the tier."""
+WITH_TIERS = IN_TIERS | {ON_SCHEDULE_END}
+
+_OF_REQUESTS = frozenset({LOOKUP, PREPARE_STORE, COMPLETE_STORE, PREPARE_LOAD, COMPLETE_LOAD, TOUCH})
+CALLS_WITH_KEYS = _OF_REQUESTS | IN_TIERS
+CALLS_WITH_REQUEST = _OF_REQUESTS | {ON_NEW_REQUEST, ON_REQUEST_FINISHED, PEER_LOOKUP}
+CALLS_WITH_TIER = frozenset({FILL_TIER, DELAY_TIER, PEER_LOOKUP})
+FAULTS = ("submit_store", "submit_load")
+"""The methods of a tier that can be made to raise."""
 COMPLETIONS = frozenset({COMPLETE_STORE, COMPLETE_LOAD})
 
 
@@ -91,6 +110,13 @@ class Call:
 
     ``lookup`` names exactly one key. ``positions`` gives the token position of each key (same length
     as ``keys``), where the caller knows it. ``limit`` makes a drain of events stop after that many.
+
+    With tiers, which are numbered from 0: ``fill_tier`` puts keys into ``tier``; ``delay_tier`` makes it answer
+    RETRY for keys until the step ends; ``finish_job`` ends the ``job``-th transfer that was submitted (from 0),
+    having transferred ``keys`` (all of them: success; some: it fails in part); ``peer_lookup`` lets somebody
+    behind ``tier`` ask for keys as ``request``, at the end of the step. During a call with ``raises_in`` that
+    method of a tier raises at its ``at``-th use (from 1), before it acts. ``success`` false at ``reset_cache``
+    lets the jobs fail that it waits for.
     """
 
     name: str
@@ -99,6 +125,10 @@ class Call:
     success: bool = True
     limit: int | None = None
     positions: tuple[int | None, ...] | None = None
+    tier: int | None = None
+    job: int | None = None
+    raises_in: str | None = None
+    at: int = 1
 
     def with_keys(self, keys: tuple[Key, ...]) -> Call:
         """The same call about other keys; each key that stays keeps its position."""
@@ -113,12 +143,18 @@ class Call:
             arguments.append(str(self.keys[0]) if self.name == LOOKUP else "[" + ", ".join(map(str, self.keys)) + "]")
         if self.request is not None:
             arguments.append(f"request={self.request}")
-        if self.name == COMPLETE_STORE:
+        if self.job is not None:
+            arguments.insert(0, f"job={self.job}")
+        if self.tier is not None:
+            arguments.append(f"tier={self.tier}")
+        if self.name == COMPLETE_STORE or not self.success:
             arguments.append(f"success={self.success}")
         if self.limit is not None:
             arguments.append(f"limit={self.limit}")
         if self.positions is not None:
             arguments.append(f"positions={list(self.positions)}")
+        if self.raises_in is not None:
+            arguments.append(f"{self.raises_in} raises" + (f" at use {self.at}" if self.at > 1 else ""))
         return f"{self.name}({', '.join(arguments)})"
 
 

@@ -8,6 +8,7 @@ from typing import Protocol
 from attrs import frozen
 
 from evictable.model.calls import Answer, Call, Key
+from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
 
 
@@ -23,6 +24,10 @@ class Setup:
     """A key is stored only when it was asked for that often; 1 stores all."""
     max_tracker_size: int = 64_000
     """Keys whose counts are kept, at least 1."""
+    tiers: int = 0
+    """Secondary tiers below the manager; 0 is a manager without any."""
+    request_level: tuple[int, ...] = ()
+    """Tiers that want all blocks of a request, also those that are in the primary tier already."""
 
 
 class Subject(Protocol):
@@ -36,6 +41,9 @@ class Subject(Protocol):
 
         Reads only: nothing that the subject counts or orders may move.
         """
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        """What it and its tiers said to each other during the latest call, in order; empty without tiers."""
 
 
 @frozen

@@ -13,6 +13,7 @@ from typing import Any
 
 from evictable.model import calls
 from evictable.model.calls import Answer, Call, Drained, Event, Gauges, Key, Loaded, Stored
+from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup
@@ -176,6 +177,9 @@ class ManagerSubject:
 
     def perform(self, call: Call) -> Answer:
         return self._perform[call.name](call)
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        return ()
 
     def snapshot(self, keys: Collection[Key] | None) -> Snapshot | None:
         if self._lens is None:
