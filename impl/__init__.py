@@ -45,6 +45,14 @@ from evictable.impl.metrics import (
 from evictable.impl.policies import ARCCachePolicy, CachePolicy, LRUCachePolicy, RestorableOrder
 from evictable.impl.prometheus import PrometheusExporter
 from evictable.impl.self_describing import BlockPayload, BlockRemoved, BlockStored, SelfDescribingEvents
+from evictable.impl.tiering import (
+    CPUPrimaryTierOffloadingManager,
+    JobMetadata,
+    JobResult,
+    ParentManager,
+    SecondaryTierManager,
+    TieringOffloadingManager,
+)
 
 __all__ = [
     "ARCCachePolicy",
@@ -56,7 +64,10 @@ __all__ = [
     "CPULoadStoreSpec",
     "CPUOffloadingManager",
     "CPUOffloadingMetrics",
+    "CPUPrimaryTierOffloadingManager",
     "CachePolicy",
+    "JobMetadata",
+    "JobResult",
     "KeyNotResident",
     "LRUCachePolicy",
     "LoadStoreSpec",
@@ -75,14 +86,17 @@ __all__ = [
     "OffloadingHistogramMetadata",
     "OffloadingManager",
     "OffloadingMetricMetadata",
+    "ParentManager",
     "PolicyError",
     "PrepareStoreOutput",
     "PrometheusExporter",
     "ReqContext",
     "RequestOffloadingContext",
     "RestorableOrder",
+    "SecondaryTierManager",
     "SelfDescribingEvents",
     "StaleCompletion",
+    "TieringOffloadingManager",
     "build_metric_definitions",
     "get_offload_block_hash",
     "get_offload_group_idx",

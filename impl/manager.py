@@ -15,7 +15,6 @@ from typing import cast
 from evictable.impl.admission import AdmissionTracker
 from evictable.impl.base import (
     CPULoadStoreSpec,
-    LoadStoreSpec,
     LookupResult,
     OffloadingEvent,
     OffloadingManager,
@@ -107,7 +106,7 @@ class CPUOffloadingManager(OffloadingManager):
 
     # Loads
 
-    def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> LoadStoreSpec:
+    def prepare_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> CPULoadStoreSpec:
         """Pin each key once for each time it is named; the answer has one block id for each occurrence.
 
         Raises KeyNotResident or NotReady for the first key that cannot be read; then nothing is pinned.
@@ -231,13 +230,13 @@ class CPUOffloadingManager(OffloadingManager):
         return output
 
     def _begin_store(
-        self, new: list[OffloadKey], resident: list[OffloadKey], num_idle: int, req_id: str
+        self, new: list[OffloadKey], resident: Collection[OffloadKey], num_idle: int, req_id: str
     ) -> PrepareStoreOutput | None:
-        """Reserve a block for each of `new`, at least one; `num_idle` of the offer's `resident` keys are idle."""
+        """Reserve a block for each of `new`, at least one. The `resident` keys stay, of which `num_idle` are idle."""
         policy = self._policy
         get = policy.get
         num_to_evict = len(new) - self._get_num_free_blocks()
-        # Known without a walk: the idle keys of the offer are protected, all other idle keys are candidates.
+        # Known without a walk: the idle ones of those keys are protected, all other idle keys are candidates.
         if num_to_evict > self._num_evictable_cache_blocks - num_idle:
             return None
 
