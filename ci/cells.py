@@ -82,6 +82,11 @@ def detail_of(expected: str, observed: str) -> str:
     return f"expected {expected}; observed {observed}"
 
 
+def tiers_of(tiers: int) -> str:
+    """How a cell's name says how many tiers there are."""
+    return f" tiers {tiers}" if tiers else ""
+
+
 @define
 class Cell:
     """One row of the table of results. ``problem`` says why there is no verdict, or an uncertain one."""
@@ -90,6 +95,7 @@ class Cell:
     policy: str
     discipline: str
     profile: str = "auto"
+    tiers: int = 0
     steps: int = 0
     seconds: float = 0.0
     started: bool = False
@@ -97,6 +103,8 @@ class Cell:
     verdict_of_search: str = INCONCLUSIVE
     not_exercised: list[str] = field(factory=list)
     violations: dict[str, Violation] = field(factory=dict)
+    reached: dict[str, Violation] = field(factory=dict)
+    """Broken laws that a scheduler reaches, step by step, with the shortest way found."""
     problem: str | None = None
     inside: bool = True
     """The subject shows its inside."""
@@ -107,7 +115,11 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.subject} {self.policy} {self.discipline}"
+        return f"{self.subject} {self.policy} {self.discipline}{tiers_of(self.tiers)}"
+
+    @property
+    def key(self) -> tuple[str, str, str, int]:
+        return self.subject, self.policy, self.discipline, self.tiers
 
     @property
     def verdict(self) -> str:
@@ -136,6 +148,8 @@ class Cell:
         elif kind == "finding":
             violation = self.violations[record["law"]] = Violation.of(record)
             return violation
+        elif kind == "reached":
+            self.reached[record["law"]] = Violation.of(record)
         elif kind == "result":
             self.ended, self.verdict_of_search = True, record["verdict"]
             if record["untouched"] and not self.violations:
@@ -153,11 +167,19 @@ class Cell:
             "policy": self.policy,
             "profile": self.profile,
             "discipline": self.discipline,
-            "tiers": 0,
+            "tiers": self.tiers,
             "verdict": self.verdict,
             "steps": self.steps,
             "seconds": round(self.seconds, 3),
             "not_exercised": self.not_exercised,
-            "violations": [violation.record() for violation in self.violations.values()],
+            "violations": [self._with_steps(violation) for violation in self.violations.values()],
         }
         return record if self.problem is None else record | {"problem": self.problem}
+
+    def _with_steps(self, violation: Violation) -> dict[str, Any]:
+        """Its record, and where scheduler steps break the law too, how."""
+        steps = self.reached.get(violation.law)
+        if steps is None:
+            return violation.record()
+        path = None if steps.path is None else str(steps.path)
+        return violation.record() | {"scheduler_steps": {"calls": steps.calls, "detail": steps.detail, "trace": path}}

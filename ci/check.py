@@ -39,6 +39,7 @@ class CheckOptions:
     capacity: int | None
     store_threshold: int
     max_tracker_size: int | None
+    tiers: int
     expectations: tuple[Expectation, ...]
     json_path: Path | None
     trace_dir: Path
@@ -63,7 +64,7 @@ class Check:
         """
         names = [subjects.prepare(name, self._say) for name in dict.fromkeys(self.options.subjects)]
         self.cells = [
-            Cell(name, policy, discipline, self.options.profile)
+            Cell(name, policy, discipline, self.options.profile, self.options.tiers)
             for name in names
             for policy in self.options.policies
             for discipline in self.options.disciplines
@@ -104,11 +105,13 @@ class Check:
     # --- the parts of a run ---
 
     def _replay_expectations(self) -> None:
-        here = {(cell.subject, cell.policy, cell.discipline) for cell in self.cells}
+        here = {cell.key for cell in self.cells}
         known = [one for one in self.options.expectations if one.cell in here]
         if len(known) < len(self.options.expectations):
             others = len(self.options.expectations) - len(known)
-            self._say(f"{others} of the expected failures are of subjects, policies or disciplines not checked here")
+            self._say(
+                f"{others} of the expected failures are of subjects, policies, disciplines or tiers not checked here"
+            )
         payloads = [
             {
                 "job": "replay",
@@ -145,6 +148,7 @@ class Check:
                 "capacity": options.capacity,
                 "store_threshold": options.store_threshold,
                 "max_tracker_size": options.max_tracker_size,
+                "tiers": options.tiers,
             }
             for cell in self.cells
         ]
@@ -155,7 +159,7 @@ class Check:
             cell = self.cells[index]
             violation = cell.take(record)
             if violation is not None:
-                violation.reason = expected.get((cell.subject, cell.policy, cell.discipline, violation.law))
+                violation.reason = expected.get((*cell.key, violation.law))
             if live is None:
                 self._log(cell, record)
 
@@ -174,22 +178,29 @@ class Check:
             self._say(f"{cell.name}: searching")
         elif record["kind"] == "finding":
             self._say(f"{cell.name}: {record['law']} broken, shortest so far: {count_calls(len(record['trace']) - 1)}")
+        elif record["kind"] == "reached":
+            self._say(
+                f"{cell.name}: {record['law']} reached by scheduler steps: {count_calls(len(record['trace']) - 1)}"
+            )
         elif record["kind"] in ("result", "crash", "hang"):
             self._say(f"{cell.name}: {cell.problem or cell.verdict}, {cell.steps:,} calls in {cell.seconds:.1f} s")
 
     def _write_traces(self) -> None:
         for cell in self.cells:
-            for violation in cell.violations.values():
-                name = file_name(cell.subject, cell.policy, cell.discipline, violation.law) + ".jsonl"
-                path = self.options.trace_dir / name
+            found = [(violation.law, violation) for violation in cell.violations.values()]
+            found += [(f"{violation.law}-scheduler", violation) for violation in cell.reached.values()]
+            for name, violation in found:
+                path = self._path(cell, name)
                 if self._try_writing(lambda path, lines=violation.lines: write_text(path, lines), path):
                     violation.path = path
             if cell.hung is not None:
-                path = self.options.trace_dir / (
-                    file_name(cell.subject, cell.policy, cell.discipline, "hang") + ".jsonl"
-                )
+                path = self._path(cell, "hang")
                 if self._try_writing(lambda path, lines=cell.hung: write_text(path, lines), path):
                     cell.problem = f"{cell.problem}; the calls are in {path}"
+
+    def _path(self, cell: Cell, name: str) -> Path:
+        tiers = (f"tiers{cell.tiers}",) if cell.tiers else ()
+        return self.options.trace_dir / (file_name(cell.subject, cell.policy, cell.discipline, *tiers, name) + ".jsonl")
 
     def _try_writing(self, writer: Any, path: Path) -> bool:
         """Nothing that was found may be lost for want of a file: say so and go on."""

@@ -37,18 +37,26 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
 @click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="lru", show_default=True)
 @click.option(
     "--discipline",
-    type=click.Choice(["contract", "careless", "all"]),
+    type=click.Choice(["contract", "careless", "hostile", "all"]),
     default="contract",
     show_default=True,
-    help="What the caller promises.",
+    help="What the caller promises. Hostile: tiers raise, too (needs --tiers).",
 )
 @_PROFILE
 @click.option(
     "--engine",
-    type=click.Choice(["random", "hypothesis", "all"]),
+    type=click.Choice(["random", "scheduler", "hypothesis", "all"]),
     default="all",
     show_default=True,
-    help="A random walk, a Hypothesis machine, or both.",
+    help="A random walk, scheduler steps (needs --tiers), a Hypothesis machine, or all that apply.",
+)
+@click.option(
+    "--tiers",
+    type=click.IntRange(min=0, max=8),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="Judge the tiering manager, over N scripted secondary tiers.",
 )
 @click.option(
     "--max-time",
@@ -103,6 +111,7 @@ def check(
     capacity: int | None,
     store_threshold: int,
     max_tracker_size: int | None,
+    tiers: int,
     expect_path: Path | None,
     json_path: Path | None,
     trace_dir: Path,
@@ -114,24 +123,32 @@ def check(
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
-    from evictable.specs.callers.disciplines import DISCIPLINES
-    from evictable.specs.search import ENGINES
+    from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES, HOSTILE
+    from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, SCHEDULER
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
+    disciplines = (*DISCIPLINES, *((HOSTILE,) if tiers else ())) if discipline == "all" else (discipline,)
+    if HOSTILE in disciplines and not tiers:
+        raise UsageError("--discipline hostile makes tiers raise: it needs --tiers 1 or more")
+    if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
+        raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
+    if tiers and store_threshold > 1:
+        raise UsageError("--store-threshold and --tiers do not go together: a primary tier stores every key")
     return Check(
         CheckOptions(
             subjects=subject or ("impl",),
             policies=POLICIES if policy == "all" else (policy,),
-            disciplines=DISCIPLINES if discipline == "all" else (discipline,),
+            disciplines=disciplines,
             profile=profile,
-            engines=ENGINES if engine == "all" else (engine,),
+            engines=(ENGINES_WITH_TIERS if tiers else ENGINES) if engine == "all" else (engine,),
             max_time=20.0 if max_time is None and max_calls is None else max_time,
             max_calls=max_calls,
             seed=seed,
             capacity=capacity,
             store_threshold=store_threshold,
             max_tracker_size=max_tracker_size,
+            tiers=tiers,
             expectations=() if expect_path is None else read_expectations(expect_path),
             json_path=json_path,
             trace_dir=trace_dir,
@@ -194,6 +211,15 @@ def workload(
     show_default=True,
     metavar="N",
 )
+@click.option(
+    "--tiers",
+    type=click.IntRange(min=0, max=8),
+    multiple=True,
+    default=(0, 1, 2),
+    show_default=True,
+    metavar="N",
+    help="Secondary tiers below the manager; with any there is no threshold.",
+)
 @click.option("--max-time", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each cell.")
 @click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="For each cell. Default time: 10 s.")
 @click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
@@ -211,6 +237,7 @@ def matrix(
     policy: str,
     discipline: str,
     thresholds: tuple[int, ...],
+    tiers: tuple[int, ...],
     max_time: float | None,
     max_calls: int | None,
     seed: int,
@@ -228,6 +255,7 @@ def matrix(
             policies=POLICIES if policy == "all" else (policy,),
             disciplines=DISCIPLINES if discipline == "all" else (discipline,),
             thresholds=tuple(dict.fromkeys(thresholds)),
+            tiers=tuple(dict.fromkeys(tiers)),
             max_time=10.0 if max_time is None and max_calls is None else max_time,
             max_calls=max_calls,
             seed=seed,

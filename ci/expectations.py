@@ -10,7 +10,7 @@ from attrs import frozen
 
 from evictable.model.laws import LAW_BY_ID
 from evictable.model.trace import Trace, TraceError, read
-from evictable.specs.callers.disciplines import DISCIPLINES
+from evictable.specs.callers.disciplines import DISCIPLINES, HOSTILE
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.vllm import POLICIES
 
@@ -31,8 +31,9 @@ class Expectation:
     trace: Trace
 
     @property
-    def cell(self) -> tuple[str, str, str]:
-        return self.subject, self.policy, self.discipline
+    def cell(self) -> tuple[str, str, str, int]:
+        """Where it is expected; how many tiers there are is in the trace."""
+        return self.subject, self.policy, self.discipline, self.trace.head.tiers
 
 
 def read_expectations(path: Path) -> tuple[Expectation, ...]:
@@ -60,7 +61,7 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
         or not all(isinstance(value, str) for value in entry.values())
     ):
         raise UsageError(f"{where}: write {_FORMAT}")
-    for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", DISCIPLINES)):
+    for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", (*DISCIPLINES, HOSTILE))):
         if entry[name] not in known:
             raise UsageError(f"{where}: unknown {name} {entry[name]!r}; known: {', '.join(known)}")
     if not entry["reason"].strip():

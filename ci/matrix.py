@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -23,7 +23,7 @@ from evictable.ci.jobs import ENDINGS, Inconclusive, run_jobs
 from evictable.ci.report import console
 from evictable.model.laws import LAWS
 from evictable.specs import subjects
-from evictable.specs.search import VIOLATES
+from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, VIOLATES
 
 _LAW_ORDER = {law.id: place for place, law in enumerate(LAWS)}
 
@@ -36,6 +36,7 @@ class MatrixOptions:
     policies: tuple[str, ...]
     disciplines: tuple[str, ...]
     thresholds: tuple[int, ...]
+    tiers: tuple[int, ...]
     max_time: float | None
     max_calls: int | None
     seed: int
@@ -50,7 +51,11 @@ class Place:
 
     policy: str
     discipline: str
-    threshold: int
+    threshold: int = 1
+    tiers: int = 0
+
+    def __str__(self) -> str:
+        return f"{self.policy}, {self.discipline}, threshold {self.threshold}, tiers {self.tiers}"
 
 
 @define
@@ -81,9 +86,12 @@ class Verdicts:
     place: Place
     cell: Cell = field(init=False)
     evidence: dict[str, Evidence] = field(factory=dict)
+    reached: dict[str, int] = field(factory=dict)
+    """Laws that scheduler steps of this release break, and in how many calls."""
 
     def __attrs_post_init__(self) -> None:
-        self.cell = Cell(f"vllm=={self.release}", self.place.policy, self.place.discipline)
+        place = self.place
+        self.cell = Cell(f"vllm=={self.release}", place.policy, place.discipline, tiers=place.tiers)
 
     @property
     def name(self) -> str:
@@ -96,6 +104,7 @@ class Verdicts:
     def take(self, record: Mapping[str, Any]) -> None:
         """Take in a record of the worker."""
         found = self.cell.take(record)
+        self.reached = {law: one.calls for law, one in self.cell.reached.items()}
         if found is not None:
             self.evidence[found.law] = Evidence(found.law, found.lines, found.detail, self.release)
 
@@ -108,6 +117,7 @@ class Verdicts:
     def record(self) -> dict[str, Any]:
         return self.cell.record() | {
             "store_threshold": self.place.threshold,
+            "scheduler_steps": self.reached,
             "verdict": VIOLATES if self.evidence else self.cell.verdict,
             "violations": [
                 {"law": one.law, "calls": one.calls, "detail": one.detail, "found_on": one.origin, "trace": one.lines}
@@ -122,6 +132,7 @@ class Verdicts:
         cell.profile, cell.verdict_of_search = record["profile"], record["verdict"]
         cell.steps, cell.seconds = record["steps"], record["seconds"]
         cell.not_exercised, cell.problem = record["not_exercised"], record.get("problem")
+        self.reached = dict(record["scheduler_steps"])
         for one in record["violations"]:
             self.offer(Evidence(one["law"], one["trace"], one["detail"], one["found_on"]))
 
@@ -140,11 +151,13 @@ class Matrix:
         for release in options.releases:
             subjects.prepare(f"vllm=={release}", self._say)
         self.cells = [
-            Verdicts(release, Place(policy, discipline, threshold))
+            Verdicts(release, Place(policy, discipline, threshold, tiers))
             for release in options.releases
             for policy in options.policies
             for discipline in options.disciplines
+            for tiers in options.tiers
             for threshold in options.thresholds
+            if threshold == 1 or not tiers
         ]
         self._search()
         self._replay()
@@ -192,13 +205,14 @@ class Matrix:
             "policy": cell.place.policy,
             "discipline": cell.place.discipline,
             "profile": "auto",
-            "engines": ["random", "hypothesis"],
+            "engines": list(ENGINES_WITH_TIERS if cell.place.tiers else ENGINES),
             "max_time": self.options.max_time,
             "max_calls": self.options.max_calls,
             "seed": self.options.seed,
             "capacity": None,
             "store_threshold": cell.place.threshold,
             "max_tracker_size": None,
+            "tiers": cell.place.tiers,
         }
 
     def _cell_options(self) -> dict[str, Any]:
@@ -213,7 +227,8 @@ class Matrix:
 
     def _cell_path(self, cell: Verdicts) -> Path:
         place = cell.place
-        name = file_name(cell.release, place.policy, place.discipline, f"threshold{place.threshold}")
+        setting = f"tiers{place.tiers}" if place.tiers else f"threshold{place.threshold}"
+        name = file_name(cell.release, place.policy, place.discipline, setting)
         return self.options.folder / "cells" / f"{name}.json"
 
     def _resume(self, cell: Verdicts) -> bool:
@@ -235,8 +250,7 @@ class Matrix:
             others = [
                 one.on_policy(cell.place.policy)
                 for other in self.cells
-                if other is not cell
-                and (other.place.discipline, other.place.threshold) == (cell.place.discipline, cell.place.threshold)
+                if other is not cell and evolve(other.place, policy=cell.place.policy) == cell.place
                 for one in other.evidence.values()
                 if one.origin == other.release
             ]
@@ -288,10 +302,16 @@ class Matrix:
             "there is no evictable list and no counter of it, before 0.26 no write-pending counter."
         )
         yield ""
-        yield "| policy | discipline | threshold | law | " + " | ".join(shown) + " |"
-        yield "|---" * (4 + len(shown)) + "|"
+        if any(options.tiers):
+            yield (
+                "With tiers, a star: scheduler steps break the law too, made by the release's own lookup code. Before "
+                "0.24 the tiering manager has no reset; before 0.26 tiers cannot ask for their peers."
+            )
+            yield ""
+        yield "| policy | discipline | threshold | tiers | law | " + " | ".join(shown) + " |"
+        yield "|---" * (5 + len(shown)) + "|"
         for place in self._places():
-            row = f"| {place.policy} | {place.discipline} | {place.threshold} |"
+            row = f"| {place.policy} | {place.discipline} | {place.threshold} | {place.tiers} |"
             laws = self._laws(place)
             if not laws:
                 yield (
@@ -321,7 +341,7 @@ class Matrix:
     def _mark(self, place: Place, release: str, law: str | None) -> str:
         cell = next(cell for cell in self._at(place) if cell.release == release)
         if law in cell.evidence:
-            return str(cell.evidence[law].calls)
+            return f"{cell.evidence[law].calls}{'*' if law in cell.reached else ''}"
         return "-" if cell.has_verdict else "?"
 
     def _shortest(self, place: Place, law: str) -> Iterable[str]:
@@ -330,7 +350,7 @@ class Matrix:
         evidence = shortest.evidence[law]
         span = f"{broken[0].release} to {broken[-1].release}" if len(broken) > 1 else broken[0].release
         yield (
-            f"**{law}**, {place.policy}, {place.discipline}, threshold {place.threshold}: {span} "
+            f"**{law}**, {place}: {span} "
             f"({len(broken)} of {len(self.options.releases)} releases). Shortest found, on {shortest.release}:"
         )
         yield ""

@@ -45,6 +45,9 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
         if cell.violations:
             laws = ", ".join(map(_brief, _by_length(cell)))
             out.print(f"broken by {cell.name} (calls): {laws}", markup=False)
+        if cell.reached:
+            laws = ", ".join(f"{one.law} ({one.calls})" for one in cell.reached.values())
+            out.print(f"of these, scheduler steps reach (calls): {laws}", markup=False)
         if cell.problem is not None:
             out.print(f"no verdict on {cell.name}: {cell.problem}", markup=False)
         if cell.ended and cell.not_exercised:
@@ -70,7 +73,8 @@ def _sum_of(cells: Sequence[Cell]) -> str:
 def _table_of(cells: Sequence[Cell]) -> Table:
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="bold")
     table.add_column("subject", overflow="fold")
-    for heading in ("policy", "discipline", "profile", "verdict"):
+    tiered = any(cell.tiers for cell in cells)
+    for heading in ("policy", "discipline", "profile", *(("tiers",) if tiered else ()), "verdict"):
         table.add_column(heading, no_wrap=True)
     for heading in ("calls", "calls/s"):
         table.add_column(heading, justify="right", no_wrap=True)
@@ -80,6 +84,7 @@ def _table_of(cells: Sequence[Cell]) -> Table:
             cell.policy,
             cell.discipline,
             cell.profile,
+            *((str(cell.tiers),) if tiered else ()),
             _verdict(cell),
             f"{cell.steps:,}",
             f"{cell.steps / cell.seconds:,.0f}" if cell.seconds else "",
@@ -120,16 +125,26 @@ def show_violations(out: Console, cell: Cell, profile: str) -> None:
         show_trace(out, first.trace, f"found by {first.engine} after {first.steps:,} calls, {first.seconds:.2f} s")
         for violation in group:
             show_difference(out, violation.expected, violation.observed, violation.law if len(group) > 1 else "")
-        if first.path is not None:
-            command = ["evictable", "replay", str(first.path), "--subject", cell.subject]
-            command += [] if profile == "auto" else ["--profile", profile]
-            out.print(f"  replay    {shlex.join(command)}", markup=False, soft_wrap=True)  # whole, to be copied
+        _show_command(out, first, cell.subject, profile)
+    for violation in cell.reached.values():
+        out.print()
+        out.print(f"[bold red]{violation.law}[/], reached by scheduler steps alone on [bold]{escape(cell.name)}[/]:")
+        show_trace(out, violation.trace)
+        show_difference(out, violation.expected, violation.observed)
+        _show_command(out, violation, cell.subject, profile)
     for violation in _by_length(cell):
         if violation.reason is not None:
             out.print(
                 f"known: {violation.law} broken by {cell.name}, {count_calls(violation.calls)}: {violation.reason}",
                 markup=False,
             )
+
+
+def _show_command(out: Console, violation: Violation, subject: str, profile: str) -> None:
+    if violation.path is not None:
+        command = ["evictable", "replay", str(violation.path), "--subject", subject]
+        command += [] if profile == "auto" else ["--profile", profile]
+        out.print(f"  replay    {shlex.join(command)}", markup=False, soft_wrap=True)  # whole, to be copied
 
 
 def show_difference(out: Console, expected: str, observed: str, law: str = "") -> None:
@@ -153,6 +168,9 @@ def show_trace(out: Console, trace: Trace, note: str = "") -> None:
         built.append(f"store threshold {head.store_threshold}{tracker}")
     if not head.events:
         built.append("events off")
+    if head.tiers:
+        wanting = f", {list(head.request_level)} of them for whole requests" if head.request_level else ""
+        built.append(f"{head.tiers} tier{'s' if head.tiers > 1 else ''}{wanting}")
     out.print(f"  {', '.join(built)}" + (f"; {note}" if note else ""), markup=False)
     whose = "" if head.inside else " (of the model)"
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
@@ -164,7 +182,7 @@ def show_trace(out: Console, trace: Trace, note: str = "") -> None:
         table.add_row(
             str(number),
             escape(str(entry.call)),
-            escape(describe(entry.outcome)),
+            escape("\n".join((describe(entry.outcome), *map(str, entry.exchanges)))),
             *_state(entry.state),
             style="bold" if number == last else None,
         )

@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 
-from attrs import define, field, frozen
+from attrs import define, field
 
+from evictable.model.breach import Breach
 from evictable.model.calls import Event, Key
-
-
-@frozen
-class EventFault:
-    """What is wrong with a drain: which law (``events-once`` or ``events-replay``), and how."""
-
-    law: str
-    expected: str
-    observed: str
-    keys: tuple[Key, ...]
 
 
 @define
@@ -61,7 +52,7 @@ class EventLedger:
     def undrained(self) -> bool:
         return bool(self._untold())
 
-    def delivered(self, events: Iterable[Event], *, whole: bool) -> list[EventFault]:
+    def delivered(self, events: Iterable[Event], *, whole: bool) -> list[Breach]:
         """A drain delivered ``events``; ``whole`` if it came to its end. Returns what is wrong with it."""
         faults = []
         for event in events:
@@ -71,9 +62,7 @@ class EventLedger:
                 if not self._tell(key, event.removed):
                     told = "removed" if event.removed else "stored"
                     faults.append(
-                        EventFault(
-                            "events-once", f"no further event about {key}", f"'{told} {key}' is delivered", (key,)
-                        )
+                        Breach("events-once", f"no further event about {key}", f"'{told} {key}' is delivered", (key,))
                     )
                 if event.removed:
                     self._consumer.discard(key)
@@ -83,13 +72,13 @@ class EventLedger:
         if whole:
             if lost := self._untold():
                 faults.append(
-                    EventFault("events-once", f"an event about each of {list(lost)}", "the drain ends without it", lost)
+                    Breach("events-once", f"an event about each of {list(lost)}", "the drain ends without it", lost)
                 )
             self._waiting.clear()
             if self._apart:
                 apart = tuple(self._apart)
                 faults.append(
-                    EventFault(
+                    Breach(
                         "events-replay",
                         f"of {list(apart)} ready: {[key for key in apart if key in self._ready]}",
                         f"the consumer believes in: {[key for key in apart if key in self._consumer]}",

@@ -117,4 +117,15 @@ class PeerClaims:
         return f"a peer behind tier {self.tier} claims {list(self.keys)}"
 
 
-Exchange = Asked | Reserved | Submitted | Reported | ToldFinished | Waited | PeerAsked | PeerClaims
+@frozen
+class PeerFinished:
+    """A peer has an answer for every key that it asked for, and goes."""
+
+    tier: int
+    request: str
+
+    def __str__(self) -> str:
+        return f"{self.request} of a peer behind tier {self.tier} has finished"
+
+
+Exchange = Asked | Reserved | Submitted | Reported | ToldFinished | Waited | PeerAsked | PeerClaims | PeerFinished

@@ -14,8 +14,8 @@ from typing import Any
 from attrs import field, fields, frozen
 
 from evictable.model import calls
+from evictable.model.breach import Breach
 from evictable.model.calls import Call, Drained, Gauges, Key, Loaded, Outcome, Raised, Stored, describe
-from evictable.model.events import EventFault
 from evictable.model.lifecycle import PENDING, abort_store, begin_store, commit_store, evict, pin, reachable, unpin
 from evictable.model.lifecycle import Step as LifeCycleStep
 from evictable.model.manager import StorePlan
@@ -60,7 +60,12 @@ class Step:
     at_rest_after: bool
     order_is_exact: bool
     capacity: int
-    event_faults: tuple[EventFault, ...] = ()
+    tiers: int = 0
+    """How many tiers are below the manager."""
+    concerned: frozenset[Key] = frozenset()
+    """Keys that tiers were busy with during the call."""
+    breaches: tuple[Breach, ...] = ()
+    """What was wrong with the events, or between manager and tiers."""
 
     @property
     def refused(self) -> bool:
@@ -85,6 +90,8 @@ class Law:
     """It can only be judged of a subject that shows its inside."""
     needs_mistakes: bool = False
     """Only a careless caller can put it to the test."""
+    needs_tiers: bool = False
+    """It can only be judged of a manager with tiers below it."""
 
 
 # --- after every call -----------------------------------------------------------------------------
@@ -179,6 +186,8 @@ _ROWS: dict[str, tuple[LifeCycleStep, ...]] = {
     calls.PREPARE_LOAD: (pin,),
     calls.COMPLETE_LOAD: (unpin,),
 }
+_PROMOTES = (calls.LOOKUP, calls.ON_SCHEDULE_END)
+"""Calls that make room for what is in a tier: a lookup, and the end of a step, when peers look up."""
 
 
 def legal_step(step: Step) -> Difference | None:
@@ -191,21 +200,25 @@ def legal_step(step: Step) -> Difference | None:
         rows = (commit_store,) if step.call.success else (abort_store,)
     for key in {**step.before.ref_cnt, **seen.ref_cnt}:
         before, after = step.before.ref_cnt.get(key), seen.ref_cnt.get(key)
-        if before == after:
+        if before == after or key in step.concerned:  # of those `pin-has-job` speaks
             continue
         allowed = reachable(before, rows if key in named else (), named[key])
-        if step.call.name == calls.PREPARE_STORE:
+        if step.call.name == calls.PREPARE_STORE or (step.tiers and step.call.name in _PROMOTES):
             allowed += reachable(before, (evict,), 1)
         if after not in allowed:
             return Difference(
                 f"ref_cnt of {key}: {' or '.join(map(_ref, allowed))}", f"{_ref(before)} became {_ref(after)}", (key,)
             )
-    for key in () if step.refused else named:  # a call that answers has taken its rows for every key, not for some
+    for key in (
+        () if step.refused else named.keys() - step.concerned
+    ):  # a call that answers has taken its rows for every key, not for some
         after, right = seen.ref_cnt.get(key), step.after.ref_cnt.get(key)
         if after != right and right in reachable(after, rows, named[key]):
             return Difference(f"ref_cnt of {key}: {_ref(right)}", f"stopped short at {_ref(after)}", (key,))
     was, now = step.before.slots or {}, seen.slots or {}
     for key, slot in was.items():  # no row gives a block another slot; of those in use `pinned-stays` says so
+        if key in step.concerned:
+            continue
         if (step.before.ref_cnt[key] == 0 or key in named) and now.get(key, slot) != slot:
             return Difference(f"{key} keeps slot {slot}", f"{key} is in slot {now[key]}", (key,))
     return None
@@ -230,7 +243,7 @@ def pinned_stays(step: Step) -> Difference | None:
     completed = step.named_well() if step.call.name == calls.COMPLETE_STORE else Counter()
     for key, slot in step.before.slots.items():
         ref_cnt = step.before.ref_cnt[key]
-        if ref_cnt == 0 or key in completed:
+        if ref_cnt == 0 or key in completed or (key in step.concerned and key not in step.after.ref_cnt):
             continue
         if key not in seen.slots:
             return Difference(f"{key} (ref_cnt {ref_cnt}) keeps its slot", f"{key} is gone", (key,))
@@ -260,7 +273,7 @@ def offer_protected(step: Step) -> Difference | None:
 def evict_order(step: Step) -> Difference | None:
     outcome = step.outcome
     if not isinstance(outcome, Stored):
-        return None
+        return _breach(step, "evict-order")
     victims = outcome.evicted_keys
     if not step.order_is_exact:
         return None
@@ -313,6 +326,8 @@ def _order_to_keep(step: Step) -> Any:
 
 def answer(step: Step) -> Difference | None:
     outcome, expected = step.outcome, step.expected
+    if (breach := _breach(step, "answer")) is not None:
+        return breach
     if isinstance(outcome, Raised):
         if step.misplaced or step.may_refuse:
             return None
@@ -373,18 +388,11 @@ def owner_completes(step: Step) -> Difference | None:
 
 
 def events_replay(step: Step) -> Difference | None:
-    return _event_fault(step, "events-replay")
+    return _breach(step, "events-replay")
 
 
 def events_once(step: Step) -> Difference | None:
-    return _event_fault(step, "events-once")
-
-
-def _event_fault(step: Step, law: str) -> Difference | None:
-    for fault in step.event_faults:
-        if fault.law == law:
-            return Difference(fault.expected, fault.observed, fault.keys)
-    return None
+    return _breach(step, "events-once")
 
 
 # --- in the long run ------------------------------------------------------------------------------
@@ -415,6 +423,51 @@ def progress(step: Step) -> Difference | None:
     return Difference(
         f"no transfer is in flight: {len(plan.new)} new keys fit in {step.capacity} slots", describe(step.outcome)
     )
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+
+def pin_has_job(step: Step) -> Difference | None:
+    breach = _breach(step, "pin-has-job")
+    if breach is not None or step.seen is None:
+        return breach
+    for key in _sorted(set(step.concerned)):
+        right, now = step.after.ref_cnt.get(key), step.seen.ref_cnt.get(key)
+        if right != now:
+            return Difference(
+                f"ref_cnt of {key}, by the jobs and loads that there are: {_ref(right)}", f"{_ref(now)}", (key,)
+            )
+    return None
+
+
+def hit_loads(step: Step) -> Difference | None:
+    return _breach(step, "hit-loads")
+
+
+def tier_drains(step: Step) -> Difference | None:
+    breach = _breach(step, "tier-drains")
+    if breach is not None or step.seen is None or not step.concerned or not step.at_rest_after:
+        return breach
+    stuck = tuple(key for key, ref_cnt in step.seen.ref_cnt.items() if ref_cnt != 0)
+    return (
+        Difference("no job and no transfer is under way: every block idle", f"{stuck} in use", stuck) if stuck else None
+    )
+
+
+def tier_progress(step: Step) -> Difference | None:
+    return _breach(step, "tier-progress")
+
+
+def slot_contents(step: Step) -> Difference | None:
+    return _breach(step, "slot-contents")
+
+
+def _breach(step: Step, law: str) -> Difference | None:
+    for breach in step.breaches:
+        if breach.law == law:
+            return Difference(breach.expected, breach.observed, breach.keys)
+    return None
 
 
 LAWS: tuple[Law, ...] = (
@@ -493,6 +546,38 @@ LAWS: tuple[Law, ...] = (
         needs_inside=True,
     ),
     Law("progress", "when every transfer has completed, a store of up to capacity new keys succeeds", progress),
+    Law(
+        "pin-has-job",
+        "every pin or reservation taken for a tier belongs to a registered job, and ends with it, also when the tier "
+        "fails or raises",
+        pin_has_job,
+        needs_tiers=True,
+    ),
+    Law(
+        "hit-loads",
+        "keys that lookups of one scheduler step called HIT can be loaded in that step",
+        hit_loads,
+        needs_tiers=True,
+    ),
+    Law(
+        "tier-drains",
+        "with all jobs completed, in any order and with any failures, nothing stays pinned or reserved, and no "
+        "finished request gets a further job",
+        tier_drains,
+        needs_tiers=True,
+    ),
+    Law(
+        "tier-progress",
+        "a request whose blocks all exist in some tier and fit the primary is eventually served",
+        tier_progress,
+        needs_tiers=True,
+    ),
+    Law(
+        "slot-contents",
+        "a slot is written by one transfer at a time, and read only for the key whose data was written there",
+        slot_contents,
+        needs_tiers=True,
+    ),
 )
 
 LAW_BY_ID = {law.id: law for law in LAWS}

@@ -8,6 +8,7 @@ leaves freedom (which free slot; which victims, under an order that is not exact
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from typing import ClassVar
 
 from attrs import define, field, frozen
 
@@ -77,6 +78,9 @@ class Manager:
     """What the latest offer needed."""
 
     # --- what can be asked about the state ---
+
+    num_tiers: ClassVar[int] = 0
+    """Of `evictable.model.tiers.TieredManager`, which has some."""
 
     @property
     def num_free(self) -> int:
@@ -201,7 +205,15 @@ class Manager:
             return calls.MISS
         return calls.HIT if is_ready(ref_cnt) else calls.HIT_PENDING
 
-    def prepare_store(self, keys: Sequence[Key], request: str | None, hint: Stored | None = None) -> Stored | None:
+    def prepare_store(
+        self,
+        keys: Sequence[Key],
+        request: str | None,
+        hint: Stored | None = None,
+        *,
+        choose: Callable[[StorePlan], tuple[Key, ...] | None] | None = None,
+    ) -> Stored | None:
+        """``choose`` may settle other victims than the plan's, which are the first in the order."""
         offer = tuple(dict.fromkeys(keys))
         self.admission.offered(offer)
         if self.order.by_request:
@@ -211,9 +223,9 @@ class Manager:
             self.order.offered(request, offer, new, ready)
         self.plan = plan = self.plan_store(offer)
         self.statistics.offered(plan, self.admission.skipped(offer, self.ref_cnt))
-        if plan.victims is None:
+        victims = plan.victims if choose is None else choose(plan)
+        if victims is None:
             return None
-        victims = plan.victims
         if hint is not None and not self.order.exact and self._may_be_evicted(hint.evicted_keys, plan.need, keys):
             victims = hint.evicted_keys
         for victim in victims:

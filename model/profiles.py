@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from evictable.model.admission import ADMISSIONS, Admission
 from evictable.model.manager import Manager
 from evictable.model.orders import DEFAULT_ORDER, ORDERS
+from evictable.model.tiers import TieredManager
 
 PROFILES: tuple[str, ...] = tuple(ORDERS)
 
@@ -58,13 +61,22 @@ def reference(
     admission: str = Admission.name,
     store_threshold: int = 1,
     max_tracker_size: int = 64_000,
+    tiers: int = 0,
+    request_level: Iterable[int] = (),
 ) -> Manager:
-    """A fresh reference manager under a profile. Raises `KeyError` for an unknown one."""
-    return Manager(
+    """A fresh reference manager under a profile, over so many tiers. Raises `KeyError` for an unknown one."""
+    order = ORDERS[profile].of_capacity(capacity)
+    admits = ADMISSIONS[admission](store_threshold, max_tracker_size)
+    if not tiers:
+        return Manager(capacity=capacity, order=order, with_events=events, admission=admits)
+    return TieredManager(
         capacity=capacity,
-        order=ORDERS[profile].of_capacity(capacity),
+        order=order,
         with_events=events,
-        admission=ADMISSIONS[admission](store_threshold, max_tracker_size),
+        admission=admits,
+        contents=[set() for _ in range(tiers)],
+        delayed=[set() for _ in range(tiers)],
+        request_level=frozenset(request_level),
     )
 
 

@@ -27,9 +27,12 @@ from evictable.model.calls import (
     Stored,
     plain_key,
 )
+from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
+from evictable.model.trace_tiers import exchange_record, read_exchange
 
 VERSION = 1
+MOST_TIERS = 16
 
 
 class TraceError(ValueError):
@@ -58,6 +61,10 @@ class Head:
     discipline: str | None = None
     law: str | None = None
     """The law that the last call breaks, in a counterexample."""
+    tiers: int = 0
+    """Secondary tiers below the manager."""
+    request_level: tuple[int, ...] = ()
+    """Those that want whole requests."""
 
 
 NOT_RECORDED = Raised("<not recorded>")
@@ -71,6 +78,8 @@ class Entry:
     outcome: Outcome = NOT_RECORDED
     state: Snapshot | None = None
     line: int = 0
+    exchanges: tuple[Exchange, ...] = ()
+    """What manager and tiers said to each other during the call."""
 
 
 @frozen
@@ -99,11 +108,21 @@ def read(lines: Iterable[str]) -> Trace:
             head = read_head(number, record)
         else:
             entries.append(read_entry(number, record))
+            _check_tiers(number, entries[-1], head.tiers)
     if head is None:
         raise TraceError(
             max(number, 1), 'the trace is empty; its first line is {"evictable_trace": 1, "capacity": ...}'
         )
     return Trace(head, tuple(entries))
+
+
+def _check_tiers(number: int, entry: Entry, tiers: int) -> None:
+    if entry.call.name in calls.WITH_TIERS and not tiers:
+        raise TraceError(number, f'{entry.call.name} needs tiers; the first line has no "tiers"')
+    for named in (entry.call, *entry.exchanges):
+        tier = getattr(named, "tier", None)
+        if tier is not None and not 0 <= tier < tiers:
+            raise TraceError(number, f'"tier" is {tier}; tiers are numbered from 0 to {tiers - 1}')
 
 
 def _object(number: int, text: str) -> Mapping[str, Any]:
@@ -132,6 +151,12 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
     tracker_size = _typed(number, record, "max_tracker_size", int, None)
     if tracker_size is not None and tracker_size < 1:
         raise TraceError(number, f'"max_tracker_size" is {tracker_size}; it is at least 1')
+    tiers = _typed(number, record, "tiers", int, 0)
+    if not 0 <= tiers <= MOST_TIERS:
+        raise TraceError(number, f'"tiers" is {tiers}; it is from 0 to {MOST_TIERS}')
+    request_level = _ids(number, "request_level", record.get("request_level", []))
+    if not all(0 <= tier < tiers for tier in request_level):
+        raise TraceError(number, f'"request_level" is {list(request_level)}; tiers are numbered from 0 to {tiers - 1}')
     admission = _typed(number, record, "admission", str, None)
     if admission is not None and admission not in ADMISSIONS:
         raise TraceError(number, f'unknown "admission" {admission!r}; known: {", ".join(ADMISSIONS)}')
@@ -147,6 +172,8 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
         inside=_typed(number, record, "inside", bool, True),
         discipline=_typed(number, record, "discipline", str, None),
         law=_typed(number, record, "law", str, None),
+        tiers=tiers,
+        request_level=request_level,
     )
 
 
@@ -173,7 +200,21 @@ def read_entry(number: int, record: Mapping[str, Any]) -> Entry:
     elif "returns" in record:
         outcome = _read_answer(number, call, record["returns"])
     state = None if record.get("state") is None else _read_state(number, _typed(number, record, "state", dict))
-    return Entry(call, outcome, state, number)
+    return Entry(call, outcome, state, number, _read_exchanges(number, record))
+
+
+def _read_exchanges(number: int, record: Mapping[str, Any]) -> tuple[Exchange, ...]:
+    exchanges = []
+    for one in _typed(number, record, "exchanges", list, []):
+        if not isinstance(one, dict):
+            raise TraceError(number, '"exchanges" is a list of {"said": ..., "tier": ...}')
+        try:
+            exchanges.append(read_exchange(one, lambda name, value: _keys(number, name, value)))
+        except TraceError:
+            raise
+        except ValueError as error:
+            raise TraceError(number, str(error)) from None
+    return tuple(exchanges)
 
 
 def read_call(number: int, record: Mapping[str, Any]) -> Call:
@@ -181,8 +222,21 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
     name = _typed(number, record, "call", str)
     if name not in set(CallName):
         raise TraceError(number, f'unknown call "{name}"; known: {", ".join(CallName)}')
-    if "raises_in" in record:
-        raise TraceError(number, 'an injected fault ("raises_in") cannot be played by this release')
+    raises_in = _typed(number, record, "raises_in", str, None)
+    if raises_in is not None and raises_in not in calls.FAULTS:
+        known = ", ".join(calls.FAULTS)
+        raise TraceError(
+            number, f'a fault in {raises_in!r} ("raises_in") cannot be played by this release; known: {known}'
+        )
+    at = _typed(number, record, "at", int, 1)
+    if at < 1:
+        raise TraceError(number, f'"at" is {at}; it is at least 1')
+    tier = _typed(number, record, "tier", int, None)
+    if name in calls.CALLS_WITH_TIER and tier is None:
+        raise TraceError(number, f'{name} needs a "tier"')
+    job = _typed(number, record, "job", int, None)
+    if name == calls.FINISH_JOB and job is None:
+        raise TraceError(number, f'{name} needs a "job"')
     keys = _keys(number, "keys", record.get("keys", [])) if name in calls.CALLS_WITH_KEYS else ()
     if name == calls.LOOKUP and len(keys) != 1:
         raise TraceError(number, f"lookup names {len(keys)} keys; it takes one")
@@ -205,6 +259,10 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
         success=_typed(number, record, "success", bool, True),
         limit=limit,
         positions=None if positions is None else tuple(positions),
+        tier=tier if name in calls.CALLS_WITH_TIER else None,
+        job=job if name == calls.FINISH_JOB else None,
+        raises_in=raises_in,
+        at=at,
     )
 
 
@@ -356,6 +414,9 @@ def head_record(head: Head) -> dict[str, Any]:
     }
     if not head.inside:
         record["inside"] = False
+    if head.tiers:
+        record["tiers"] = head.tiers
+        record["request_level"] = list(head.request_level)
     for name in ("max_tracker_size", "admission", "discipline", "law"):
         if getattr(head, name) is not None:
             record[name] = getattr(head, name)
@@ -366,6 +427,8 @@ def entry_record(entry: Entry) -> dict[str, Any]:
     record = call_record(entry.call)
     if entry.outcome is not NOT_RECORDED:
         record |= outcome_record(entry.outcome)
+    if entry.exchanges:
+        record["exchanges"] = [exchange_record(one) for one in entry.exchanges]
     if entry.state is not None:
         record["state"] = state_record(entry.state)
     return record
@@ -377,8 +440,13 @@ def call_record(call: Call) -> dict[str, Any]:
         record["request"] = call.request
     if call.name in calls.CALLS_WITH_KEYS:
         record["keys"] = list(call.keys)
-    if call.name == calls.COMPLETE_STORE:
+    if call.name == calls.COMPLETE_STORE or not call.success:
         record["success"] = call.success
+    for name in ("tier", "job", "raises_in"):
+        if getattr(call, name) is not None:
+            record[name] = getattr(call, name)
+    if call.at != 1:
+        record["at"] = call.at
     if call.limit is not None:
         record["limit"] = call.limit
     if call.positions is not None:

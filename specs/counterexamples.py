@@ -19,7 +19,14 @@ from evictable.specs.subjects.base import Setup, SubjectKind
 
 def setup_of(head: Head) -> Setup:
     """How to build the subject of a trace."""
-    setup = Setup(head.capacity, head.policy, head.events, head.store_threshold)
+    setup = Setup(
+        head.capacity,
+        head.policy,
+        head.events,
+        head.store_threshold,
+        tiers=head.tiers,
+        request_level=head.request_level,
+    )
     return setup if head.max_tracker_size is None else evolve(setup, max_tracker_size=head.max_tracker_size)
 
 
@@ -35,7 +42,8 @@ def replay(
         shown = session.subject.snapshot(None)
         head = head if shown is not None else evolve(head, inside=False)
         state = session.judge.model.snapshot(None) if shown is None else shown
-        entries.append(Entry(call, session.records[-1].outcome, state))
+        made = session.records[-1]
+        entries.append(Entry(call, made.outcome, state, exchanges=made.exchanges))
         if session.broken:
             break
     return session, Trace(head, tuple(entries))
@@ -55,6 +63,8 @@ def head_of(kind: SubjectKind, setup: Setup, profile: str, discipline: str, law:
         admission=kind.admission if counted else None,
         discipline=discipline,
         law=law,
+        tiers=setup.tiers,
+        request_level=setup.request_level,
     )
 
 
@@ -84,7 +94,7 @@ def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
                 "with --subject"
             )
         current[0] = entry.state if shown else None
-        broken = judge.observe(entry.call, entry.outcome)
+        broken = judge.observe(entry.call, entry.outcome, entry.exchanges)
         if broken:
             return broken
     return ()

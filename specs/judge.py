@@ -13,12 +13,14 @@ from typing import Any
 from attrs import define, evolve, field, frozen
 
 from evictable.model import calls
+from evictable.model.breach import Breach
 from evictable.model.calls import Call, Drained, Gauges, Key, Outcome, Raised, Stored, describe
-from evictable.model.events import EventFault
+from evictable.model.exchanges import Exchange
 from evictable.model.laws import LAWS, Difference, Law, Step, same_gauges
 from evictable.model.lifecycle import IDLE
 from evictable.model.manager import Manager, StorePlan
 from evictable.model.snapshot import Snapshot
+from evictable.model.tiers import TieredManager
 
 SMALL = 16
 """With so few slots every call is judged by a full snapshot."""
@@ -78,21 +80,33 @@ class Judge:
         if first is not None:
             self._order, self._num_events = first.order, first.num_events
 
-    def observe(self, call: Call, outcome: Outcome) -> tuple[Broken, ...]:
-        """The laws that ``call``, having come to ``outcome``, broke; none if all is right."""
+    def observe(self, call: Call, outcome: Outcome, exchanges: Sequence[Exchange] = ()) -> tuple[Broken, ...]:
+        """The laws that ``call``, having come to ``outcome``, broke; none if all is right.
+
+        ``exchanges`` is what manager and tiers said to each other meanwhile.
+        """
         model = self.model
+        tiered = model if isinstance(model, TieredManager) else None
         full = self._small
         if not full:
             self._until_scan -= 1
             if self._until_scan <= 0:
                 full, self._until_scan = True, self._scan_every
         touched = self._touched(call, outcome) if not full else None
+        if tiered is not None:
+            if touched is not None:
+                touched = tiered.touched(exchanges).union(touched)
+            if tiered.begin(exchanges):  # the subject did as much before the call itself
+                self._known, self._num_events = None, None
+                self._order = None if self._order is None else tiered.order.state()
+            if call.name == calls.PREPARE_LOAD:
+                tiered.loads_hits(call)
         before = self._known if full and self._known is not None else model.snapshot(touched)
 
         misplaced = model.misplaced(call)
         at_rest_before = model.at_rest
         plan: StorePlan | None = None
-        faults: Sequence[EventFault] = ()
+        faults: Sequence[Breach] = ()
         if isinstance(outcome, Raised):
             may_refuse = model.may_refuse(call)
             excused = bool(misplaced) or may_refuse
@@ -101,10 +115,14 @@ class Judge:
             if call.name == calls.PREPARE_STORE:
                 plan = model.plan_store(call.keys)
                 model.statistics.certain = False
+            if tiered is not None and not excused:
+                tiered.claims()
         else:
             may_refuse = False
             if call.name == calls.TAKE_EVENTS:
                 faults = self._drain(call, outcome)
+                if tiered is not None:
+                    tiered.end()
                 expected = outcome if isinstance(outcome, Drained) else Drained(())
                 right = outcome == expected and not faults
             else:
@@ -115,6 +133,10 @@ class Judge:
                     plan = model.plan
                     right = right and (outcome is not None or plan is None or not plan.has_room)
 
+        if tiered is not None:
+            faults = (*faults, *tiered.breaches)
+            right = right and not tiered.breaches
+            self.exercised |= tiered.exercised
         seen = self.look(touched) if self._shown else None
         after = model.snapshot(touched)
         self._known = after if full else None
@@ -156,7 +178,9 @@ class Judge:
             at_rest_after=model.at_rest,
             order_is_exact=model.order.exact,
             capacity=model.capacity,
-            event_faults=tuple(faults),
+            tiers=model.num_tiers,
+            concerned=frozenset() if tiered is None else frozenset(tiered.concerned),
+            breaches=tuple(faults),
         )
         broken = tuple(Broken(law, difference) for law in LAWS if (difference := law.check(step)) is not None)
         if not broken:
@@ -172,12 +196,12 @@ class Judge:
             return {*call.keys, *outcome.evicted_keys}
         return call.keys
 
-    def _drain(self, call: Call, outcome: Outcome) -> Sequence[EventFault]:
+    def _drain(self, call: Call, outcome: Outcome) -> Sequence[Breach]:
         if not isinstance(outcome, Drained):
             return ()
         if not self.model.with_events:
             told = tuple(key for event in outcome.events for key in event.keys)
-            return (EventFault("events-once", "no event: events are off", describe(outcome), told),) if told else ()
+            return (Breach("events-once", "no event: events are off", describe(outcome), told),) if told else ()
         whole = call.limit is None or len(outcome.events) < call.limit
         return self.model.events.delivered(outcome.events, whole=whole)
 

@@ -8,7 +8,8 @@ from attrs import define, evolve, field, frozen
 
 from evictable.model.laws import LAWS
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CONTRACT
+from evictable.specs.callers import scheduler
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT
 from evictable.specs.callers.walk import walk
 from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
@@ -21,15 +22,26 @@ INCONCLUSIVE = "inconclusive"
 
 RANDOM = "random"
 HYPOTHESIS = "hypothesis"
+SCHEDULER = "scheduler"
 ENGINES = (RANDOM, HYPOTHESIS)
+ENGINES_WITH_TIERS = (RANDOM, SCHEDULER, HYPOTHESIS)
+"""Scheduler steps are careful: they are what a careful search of a manager with tiers adds."""
 # The walk is an order of magnitude faster; the machine varies what the walk was not written to vary.
-_SHARES = {RANDOM: 0.75, HYPOTHESIS: 0.25}
+_SHARES = {RANDOM: 0.75, HYPOTHESIS: 0.25, SCHEDULER: 0.5}
+
+
+def engines_for(engines: tuple[str, ...], discipline: str, tiers: int) -> tuple[str, ...]:
+    """Those of ``engines`` that can search so; all of them where there are none."""
+    return tuple(one for one in engines if one != SCHEDULER or (tiers and discipline == CONTRACT))
+
 
 INDISPENSABLE = ("answer", "pinned-stays", "progress")
 """A search that has not put these to the test is inconclusive: nothing was evicted, or hardly anything called."""
+INDISPENSABLE_WITH_TIERS = (*INDISPENSABLE, "pin-has-job", "hit-loads", "tier-drains", "slot-contents")
 
 FURTHER_TRIES = 40
 """How many more times a law is shrunk from another place: a shorter sequence may hide behind another start."""
+FURTHER_TRIES_OF_PLANS = 8
 SHRINKING = 0.3
 """Those further times may play so many calls for each call of the search: by calls, so that a run repeats."""
 
@@ -64,7 +76,11 @@ class Search:
     task: Task
     on_finding: Callable[[Finding], None] = lambda finding: None
     on_progress: Callable[[Search], None] = lambda search: None
+    on_reached: Callable[[Finding], None] = lambda finding: None
+    """Hears likewise of what scheduler steps reach."""
     findings: dict[str, Finding] = field(factory=dict)
+    reached: dict[str, Finding] = field(factory=dict)
+    """The shortest counterexamples that are scheduler steps from beginning to end."""
     steps: int = 0
     seconds: float = 0.0
     exercised: set[str] = field(factory=set)
@@ -91,6 +107,7 @@ class Search:
             ) -> None:
                 self.steps, self.seconds = steps + budget.calls, seconds + budget.seconds
                 self._take(session, engine)
+                self.on_progress(self)
 
             self._run_engine(engine, budget, ended)
             self.steps, self.seconds = before_steps + budget.calls, before_seconds + budget.seconds
@@ -105,16 +122,21 @@ class Search:
     @property
     def untouched(self) -> tuple[str, ...]:
         """Laws without which nothing was tried: no answer, no eviction or no store at rest was seen."""
-        return tuple(law for law in INDISPENSABLE if law not in self.exercised)
+        needed = INDISPENSABLE_WITH_TIERS if self.task.setup.tiers else INDISPENSABLE
+        return tuple(law for law in needed if law not in self.exercised)
 
     @property
     def not_exercised(self) -> tuple[str, ...]:
         """Laws that no call has put to the test, of those that the discipline can; a broken one has been."""
-        careful = self.task.discipline == CONTRACT
+        careful = self.task.discipline != CARELESS
+        without_tiers = not self.task.setup.tiers
         return tuple(
             law.id
             for law in LAWS
-            if law.id not in self.exercised and law.id not in self.findings and not (law.needs_mistakes and careful)
+            if law.id not in self.exercised
+            and law.id not in self.findings
+            and not (law.needs_mistakes and careful)
+            and not (law.needs_tiers and without_tiers)
         )
 
     def _run_engine(self, engine: str, budget: Budget, ended: Callable[[Session], None]) -> None:
@@ -131,6 +153,8 @@ class Search:
                 vary_tracker=task.vary_tracker,
             ):
                 ended(session)
+        elif engine == SCHEDULER:
+            self._run_scheduler(budget, ended)
         else:
             from evictable.specs.callers import machine  # Hypothesis: a good part of a short run's time
 
@@ -146,11 +170,42 @@ class Search:
                 vary_tracker=task.vary_tracker,
             )
 
+    def _run_scheduler(self, budget: Budget, ended: Callable[[Session], None]) -> None:
+        task = self.task
+        for plan in scheduler.plans(
+            task.setup,
+            task.seed,
+            budget,
+            vary_capacity=task.vary_capacity,
+            request_level=task.kind.request_level,
+        ):
+            session = scheduler.play(task.kind, task.profile, plan, to_rest=True)
+            budget.calls += len(session.records)
+            ended(session)
+            for broken in session.broken:
+                self._reach(plan, broken.law.id)
+
+    def _reach(self, plan: scheduler.Plan, law: str) -> None:
+        """Shrink a plan that breaks ``law`` to one that is still a plan: a scheduler may make all of its calls."""
+        tries = self._tries.get(SCHEDULER + law, 0)
+        if tries >= FURTHER_TRIES_OF_PLANS:
+            return
+        self._tries[SCHEDULER + law] = tries + 1
+        session = scheduler.shrink(self.task.kind, self.task.profile, plan, law)
+        if session is None:
+            return  # it breaks only when the run is brought to rest, which is no scheduler's doing
+        found = Counterexample(law, session.setup, self.task.profile, tuple(session.records), session.broken)
+        known = self.reached.get(law)
+        if known is None or found.size < known.counterexample.size:
+            first = Finding(found, SCHEDULER, self.steps, self.seconds)
+            self.reached[law] = first if known is None else evolve(known, counterexample=found)
+            self.on_reached(self.reached[law])
+            self._keep(found, SCHEDULER)  # whatever is left of a plan, its caller keeps the contract
+
     def _take(self, session: Session, engine: str) -> None:
         self.exercised |= session.judge.exercised
         for broken in session.broken:
             self._shrink(session, broken.law.id, engine)
-        self.on_progress(self)
 
     def _shrink(self, session: Session, law: str, engine: str) -> None:
         known = self.findings.get(law)

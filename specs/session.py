@@ -7,12 +7,17 @@ from collections.abc import Iterable
 from attrs import define, field, frozen
 
 from evictable.model import calls
-from evictable.model.calls import Call, Outcome, Raised, Stored
+from evictable.model.calls import Call, Key, Outcome, Raised, Stored
+from evictable.model.exchanges import Exchange
 from evictable.model.manager import Manager
 from evictable.model.profiles import reference
+from evictable.model.tiers import TieredManager
 from evictable.specs.callers.disciplines import CARELESS, Promises
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+
+MOST_STEPS = 24
+"""Scheduler steps within which jobs that have ended are heard of, and within which a circle shows."""
 
 SCAN_EVERY = 128
 """Calls between two full looks in a search, whose episodes are short."""
@@ -24,6 +29,8 @@ class Record:
 
     call: Call
     outcome: Outcome
+    exchanges: tuple[Exchange, ...] = ()
+    """What manager and tiers said to each other meanwhile."""
 
 
 @define
@@ -52,7 +59,7 @@ class Session:
             subject,
             Judge(model, subject.snapshot, scan_every=SCAN_EVERY),
             discipline,
-            Promises(events=setup.events),
+            Promises(events=setup.events, tiers=setup.tiers),
         )
 
     def allows(self, call: Call) -> bool:
@@ -64,9 +71,10 @@ class Session:
         if self.broken:
             raise RuntimeError("the session has ended: a law is broken")
         outcome = outcome_of(self.subject, call)
-        self.records.append(Record(call, outcome))
-        self.promises.observe(call, outcome)
-        self.broken = self.judge.observe(call, outcome)
+        exchanges = self.subject.exchanges() if self.setup.tiers else ()
+        self.records.append(Record(call, outcome, exchanges))
+        self.promises.observe(call, outcome, exchanges)
+        self.broken = self.judge.observe(call, outcome, exchanges)
         return outcome
 
     def finish(self) -> None:
@@ -80,10 +88,11 @@ class Session:
 
     def _closing_calls(self) -> Iterable[Call]:
         promises = self.promises
-        for request, key in sorted(promises.stores, key=str):
-            yield Call(calls.COMPLETE_STORE, (key,), request)
+        for request, keys in self.stores_to_end():
+            yield Call(calls.COMPLETE_STORE, keys, request)
         for request, key in sorted(promises.loads.elements(), key=str):
             yield Call(calls.COMPLETE_LOAD, (key,), request)
+        yield from self._until_tiers_rest()
         request = "rest"
         yield Call(calls.ON_NEW_REQUEST, request=request)
         used = [key for record in self.records for key in record.call.keys if isinstance(key, int)]
@@ -93,8 +102,62 @@ class Session:
         outcome = self.records[-1].outcome
         if isinstance(outcome, Stored):
             yield Call(calls.COMPLETE_STORE, outcome.keys_to_store, request)
+        if self.setup.tiers:
+            yield Call(calls.ON_REQUEST_FINISHED, request=request)
+            yield from self._until_tiers_rest()
+            yield from self._wait_to_be_served()
         if self.setup.events:
             yield Call(calls.TAKE_EVENTS)
+
+    def stores_to_end(self) -> list[tuple[str | None, tuple[Key, ...]]]:
+        """What is still being stored: key by key, above tiers as it was prepared, which schedulers do."""
+        stores = self.promises.stores
+        if not self.setup.tiers:
+            return [(request, (key,)) for request, key in sorted(stores, key=str)]
+        batches: list[tuple[str | None, tuple[Key, ...]]] = []
+        for made in reversed(self.records):
+            if isinstance(made.outcome, Stored):
+                keys = [key for key in made.outcome.keys_to_store if (made.call.request, key) in stores]
+                known = {key for request, batch in batches for key in batch if request == made.call.request}
+                batches.append((made.call.request, tuple(key for key in keys if key not in known)))
+        return [batch for batch in reversed(batches) if batch[1]]
+
+    def _until_tiers_rest(self) -> Iterable[Call]:
+        """End every job, and as many steps as it takes for the manager to hear of it."""
+        model = self.judge.model
+        if not isinstance(model, TieredManager):
+            return
+        for _ in range(MOST_STEPS):
+            for number, job in list(model.jobs.items()):
+                if number not in model.results:
+                    yield Call(calls.FINISH_JOB, job.keys, job=number)
+            yield Call(calls.ON_SCHEDULE_END)
+            if not model.jobs:
+                return
+
+    def _wait_to_be_served(self) -> Iterable[Call]:
+        """Ask for what is in the tiers, step by step, until all of it is there to be loaded."""
+        model = self.judge.model
+        assert isinstance(model, TieredManager)
+        wanted = sorted(set().union(*model.contents), key=str)[: self.setup.capacity]
+        if not wanted:
+            return
+        request = "waiting"
+        yield Call(calls.ON_NEW_REQUEST, request=request)
+        yield Call(calls.ON_SCHEDULE_END)
+        for _ in range(MOST_STEPS):
+            answers = []
+            for key in wanted:
+                yield Call(calls.LOOKUP, (key,), request)
+                answers.append(self.records[-1].outcome)
+            if all(answer == calls.HIT for answer in answers):
+                yield Call(calls.PREPARE_LOAD, tuple(wanted), request)
+                yield Call(calls.COMPLETE_LOAD, tuple(wanted), request)
+                return
+            yield Call(calls.ON_SCHEDULE_END)
+            for number, job in list(model.jobs.items()):
+                if number not in model.results:
+                    yield Call(calls.FINISH_JOB, job.keys, job=number)
 
 
 def outcome_of(subject: Subject, call: Call) -> Outcome:
@@ -114,6 +177,8 @@ def model_of(setup: Setup, profile: str, admission: str) -> Manager:
         admission=admission,
         store_threshold=setup.store_threshold,
         max_tracker_size=setup.max_tracker_size,
+        tiers=setup.tiers,
+        request_level=setup.request_level,
     )
 
 

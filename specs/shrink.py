@@ -7,11 +7,12 @@ if its caller keeps the promises of the discipline and the law breaks at the ver
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from attrs import define, evolve, frozen
 
 from evictable.model.calls import LOOKUP, Call, Key
+from evictable.model.exchanges import Submitted
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken
 from evictable.specs.session import Record, Session
@@ -42,6 +43,7 @@ class Counterexample:
             sum(record.call.positions is not None for record in self.records),
             self.setup.max_tracker_size,
             0 if self.setup.events else 1,
+            len(self.setup.request_level),
         )
 
     def difference_of(self) -> Broken:
@@ -110,8 +112,7 @@ class Shrinker:
         while size >= 1:
             start = 0
             while start < len(self._calls):
-                calls = self._calls
-                if not self._try(calls[:start] + calls[start + size :]):
+                if not self._try_without(range(start, start + size)):
                     start += size
             size //= 2
 
@@ -121,9 +122,23 @@ class Shrinker:
             if self._spent:
                 return
             for second in range(first + 1, first + 8):
-                calls = self._calls
-                if second < len(calls):
-                    self._try(calls[:first] + calls[first + 1 : second] + calls[second + 1 :])
+                if second < len(self._calls):
+                    self._try_without((first, second))
+
+    def _try_without(self, places: Collection[int]) -> bool:
+        """Leave out the calls at these places. The jobs that they submitted go with them: the others move up."""
+        best = self._best
+        if best is None:
+            return False
+        kept = tuple(record.call for place, record in enumerate(best.records) if place not in places)
+        gone = {
+            exchange.job
+            for place in places
+            if place < len(best.records)
+            for exchange in best.records[place].exchanges
+            if isinstance(exchange, Submitted)
+        }
+        return (bool(gone) and self._try(_without_jobs(kept, gone))) or self._try(kept)
 
     def _merge_calls(self) -> None:
         """Two calls of a kind as one about the keys of both."""
@@ -143,6 +158,8 @@ class Shrinker:
                         self._try((*calls[:first], *calls[first + 1 : second], merged, *calls[second + 1 :]))
 
     def _simplify_setup(self) -> None:
+        if self._setup.request_level:
+            self._try(self._calls, evolve(self._setup, request_level=()))
         for capacity in range(1, self._setup.capacity):
             if self._try(self._calls, evolve(self._setup, capacity=capacity)):
                 break
@@ -247,6 +264,15 @@ def _rename_requests(sequence: Sequence[Call], names: dict[str, str]) -> tuple[C
     return tuple(
         call if call.request is None else evolve(call, request=names.get(call.request, call.request))
         for call in sequence
+    )
+
+
+def _without_jobs(sequence: Sequence[Call], gone: Collection[int]) -> tuple[Call, ...]:
+    """The calls about other jobs than these, under the numbers that those get without these."""
+    return tuple(
+        call if call.job is None else evolve(call, job=call.job - sum(other < call.job for other in gone))
+        for call in sequence
+        if call.job not in gone
     )
 
 

@@ -9,6 +9,7 @@ from collections.abc import Callable, Collection
 from attrs import define, field
 
 from evictable.model.calls import Answer, Call, Key
+from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
 from evictable.specs.subjects.base import Setup, Subject
 
@@ -65,3 +66,6 @@ class _Watched:
 
     def snapshot(self, keys: Collection[Key] | None) -> Snapshot | None:
         return self._subject.snapshot(keys)
+
+    def exchanges(self) -> tuple[Exchange, ...]:
+        return self._subject.exchanges()

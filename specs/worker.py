@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
-from evictable.specs.search import Finding, Search, Task
+from evictable.specs.search import Finding, Search, Task, engines_for
 from evictable.specs.session import model_of, outcome_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.releases import cache_dir
@@ -68,7 +69,8 @@ def check(job: Mapping[str, Any], send: Send) -> None:
     profile = _profile(job["profile"], kind, job["policy"])
     capacity = job["capacity"]
     threshold, tracker = job.get("store_threshold", 1), job.get("max_tracker_size")
-    setup = Setup(capacity or 3, job["policy"], kind.events, store_threshold=threshold)
+    tiers = job.get("tiers", 0)
+    setup = Setup(capacity or 3, job["policy"], kind.events, store_threshold=threshold, tiers=tiers)
     if tracker is not None:
         setup = evolve(setup, max_tracker_size=tracker)
     task = Task(
@@ -84,11 +86,11 @@ def check(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "loaded", "profile": profile, "inside": inside})
     watch.start()
 
-    def on_finding(finding: Finding) -> None:
+    def tell(kind_of_record: str, finding: Finding) -> None:
         found = finding.counterexample
         send(
             {
-                "kind": "finding",
+                "kind": kind_of_record,
                 "law": found.law,
                 "broken": broken_record(found.difference_of()),
                 "also": [broken.law.id for broken in found.broken if broken.law.id != found.law],
@@ -98,8 +100,9 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             }
         )
 
-    search = Search(task, on_finding, alive)
-    search.run(tuple(job["engines"]), job["max_calls"], job["max_time"])
+    search = Search(task, partial(tell, "finding"), alive, partial(tell, "reached"))
+    engines = engines_for(tuple(job["engines"]), job["discipline"], tiers)
+    search.run(engines, job["max_calls"], job["max_time"])
     send(
         {
             "kind": "result",

@@ -7,15 +7,19 @@ Every caller asks it, and so does the shrinker: a shorter sequence that cheats p
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 
 from attrs import define, field
 
 from evictable.model import calls
 from evictable.model.calls import Call, Drained, Key, Outcome, Raised, Stored
+from evictable.model.exchanges import Exchange, Reported, Reserved
 
 CONTRACT = "contract"
 CARELESS = "careless"
+HOSTILE = "hostile"
 DISCIPLINES = (CONTRACT, CARELESS)
+"""What any manager can be searched under. Hostile callers make tiers raise, and so need a manager that has some."""
 
 Transfer = tuple[str | None, Key]
 
@@ -25,6 +29,7 @@ class Promises:
     """Follows the calls of one run. Knows nothing but what was called and what was answered."""
 
     events: bool = True
+    tiers: int = 0
     live: set[str | None] = field(factory=set)
     finished: set[str | None] = field(factory=set)
     stores: set[Transfer] = field(factory=set)
@@ -35,13 +40,21 @@ class Promises:
     hits: set[Key] = field(factory=set)
     """Keys whose latest lookup was HIT, with nothing since that could have taken them away."""
     undrained: bool = False
+    peers: set[str | None] = field(factory=set)
+    """Requests of peers: they have had their turn, or wait for it."""
 
     def breach(self, call: Call, discipline: str) -> str | None:
         """Which promise ``call`` would break, in words; ``None`` if it keeps them all."""
-        return self._ambiguous(call) or (self._breach_of_contract(call) if discipline == CONTRACT else None)
+        if call.raises_in is not None and discipline != HOSTILE:
+            return f"{call.raises_in} of a tier raises"
+        if call.name in calls.WITH_TIERS and not self.tiers:
+            return "there are no tiers"
+        return self._ambiguous(call) or (self._breach_of_contract(call) if discipline != CARELESS else None)
 
-    def observe(self, call: Call, outcome: Outcome) -> None:
-        """``call`` came to ``outcome``."""
+    def observe(self, call: Call, outcome: Outcome, exchanges: Sequence[Exchange] = ()) -> None:
+        """``call`` came to ``outcome``, and ``exchanges`` is what manager and tiers said meanwhile."""
+        for exchange in exchanges:  # what tiers bring and what goes for it is announced, too
+            self.undrained |= isinstance(exchange, (Reserved, Reported))
         if isinstance(outcome, Raised):
             return
         name, request = call.name, call.request
@@ -82,6 +95,10 @@ class Promises:
             self.loads.clear()
             self.hits.clear()
             self.undrained = False
+        elif name == calls.ON_SCHEDULE_END:
+            self.hits.clear()
+        elif name == calls.PEER_LOOKUP:
+            self.peers.add(request)
 
     def _ambiguous(self, call: Call) -> str | None:
         """No two live or stale transfers of one request and key: without tickets nobody could tell them apart."""
@@ -97,8 +114,14 @@ class Promises:
     def _breach_of_contract(self, call: Call) -> str | None:
         name, request, keys = call.name, call.request, call.keys
         if name == calls.ON_NEW_REQUEST:
-            return f"{request} is not a fresh id" if request in self.live or request in self.finished else None
+            known = request in self.live or request in self.finished or request in self.peers
+            return f"{request} is not a fresh id" if known else None
+        if name == calls.PEER_LOOKUP:
+            known = request in self.live or request in self.finished or request in self.peers
+            return f"{request} is not a fresh id" if known else _repeated(keys)
         if name in calls.COMPLETIONS:
+            if self.tiers and not keys:
+                return "a completion of nothing"  # above tiers it is counted, not only what it completes
             transfers = self.stores if name == calls.COMPLETE_STORE else self.loads
             return next(
                 (f"{request} has no transfer of {key}" for key in keys if (request, key) not in transfers), None

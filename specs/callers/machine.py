@@ -242,7 +242,13 @@ def drive(
     Nothing is raised for a broken law: the sessions tell, and the project's own shrinker is faster here.
     """
 
-    class Driven(ManagerMachine):
+    machine: type[ManagerMachine] = ManagerMachine
+    if setup.tiers:
+        from evictable.specs.callers.machine_tiers import TieredMachine
+
+        machine = TieredMachine
+
+    class Driven(machine):  # type: ignore[misc,valid-type]
         def ended(self, session: Session) -> None:
             on_session(session)
 
@@ -250,7 +256,7 @@ def drive(
             if budget.spent:
                 raise _BudgetSpent
             made = len(self.session.records)
-            outcome = super().step(call)
+            outcome: Outcome = super().step(call)
             budget.calls += len(self.session.records) - made
             return outcome
 

@@ -13,7 +13,8 @@ from attrs import define, evolve, field
 
 from evictable.model import calls
 from evictable.model.calls import Call, Key
-from evictable.specs.callers.disciplines import CARELESS
+from evictable.model.tiers import TieredManager
+from evictable.specs.callers.disciplines import CARELESS, HOSTILE
 from evictable.specs.session import Session
 
 # What a caller does, and how often. A swarm leaves some of it out of an episode.
@@ -29,7 +30,18 @@ ACTIONS: dict[str, int] = {
     "stats": 1,
     "reset": 1,
 }
+TIER_ACTIONS: dict[str, int] = {
+    "lookup": 4,
+    "load hits": 4,
+    "end step": 5,
+    "finish job": 8,
+    "fill": 1,
+    "delay": 1,
+    "peer": 1,
+}
+"""With tiers, besides; then lookups do more than answer."""
 ESSENTIAL = frozenset({"offer", "complete_store"})
+ESSENTIAL_WITH_TIERS = frozenset({"lookup", "end step", "finish job", "fill"})
 
 MISTAKES: tuple[str, ...] = (
     "repeat a key",
@@ -43,6 +55,7 @@ MISTAKES: tuple[str, ...] = (
     "drop a drain",
     "announce again",
 )
+TIER_FAULT = "a tier raises"
 
 _TELLING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.LOOKUP, calls.TOUCH})
 
@@ -63,15 +76,22 @@ class Proposer:
     """Requests that run at the same time."""
     placed: float = 0.0
     """The part of the keys whose token position a request tells."""
+    whole: bool = False
+    """A store is completed as it was prepared, in one call, as schedulers do."""
     _positions: dict[tuple[str | None, Key], int | None] = field(factory=dict)
     _planned: list[Call] = field(factory=list)
     _last: Call | None = None
     _num_requests: int = 0
+    _num_peers: int = 0
     _weighted: list[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
-        self._weighted = [action for action in self.actions for _ in range(ACTIONS[action])]
-        self._planned = []
+        weights = dict(ACTIONS)
+        if self.session.setup.tiers:
+            for action, weight in TIER_ACTIONS.items():
+                weights[action] = weights.get(action, 0) + weight
+        self._weighted = [action for action in self.actions for _ in range(weights.get(action, 0))]
+        self._planned = self._fill_at_the_start()
 
     def next_call(self) -> Call:
         """The next call. There always is one: a new request may be announced, a key looked up."""
@@ -104,6 +124,12 @@ class Proposer:
             return Call(calls.TOUCH, self._some_keys(), self._live())
         if action == "load":
             return self._plan_load()
+        if action == "complete_store" and self.whole:
+            batches = self.session.stores_to_end()
+            if not batches:
+                return None
+            request, keys = draw.choice(batches)
+            return Call(calls.COMPLETE_STORE, keys, request, success=draw.random() < 0.8)
         if action == "complete_store":
             return self._complete(calls.COMPLETE_STORE, list(promises.stores))
         if action == "complete_load":
@@ -112,12 +138,56 @@ class Proposer:
             return Call(calls.TAKE_EVENTS)
         if action == "stats":
             return Call(calls.GET_STATS)
+        if action in TIER_ACTIONS:  # a lookup is dealt with above
+            return self._act_in_tiers(action)
         if action == "finish":
             return Call(calls.ON_REQUEST_FINISHED, request=self._live())
         if promises.stores or promises.loads:
             return None
-        self._planned.append(Call(calls.RESET_CACHE))
+        well = not self.session.setup.tiers or draw.random() < 0.7
+        self._planned.append(Call(calls.RESET_CACHE, success=well))
         return Call(calls.TAKE_EVENTS)
+
+    # --- with tiers ---
+
+    def _fill_at_the_start(self) -> list[Call]:
+        """Without content in the tiers, promotions are too rare to find anything."""
+        draw = self.random
+        return [
+            Call(calls.FILL_TIER, tuple(draw.sample(self.keys, draw.randint(1, len(self.keys)))), tier=tier)
+            for tier in range(self.session.setup.tiers)
+            if draw.random() < 0.8
+        ]
+
+    def _act_in_tiers(self, action: str) -> Call | None:
+        model, draw = self.session.judge.model, self.random
+        if not isinstance(model, TieredManager):
+            return None
+        tier = draw.randrange(model.num_tiers)
+        if action == "load hits":
+            hits = sorted(self.session.promises.hits, key=str)
+            return Call(calls.PREPARE_LOAD, tuple(self._sample(hits)), self._live()) if hits else None
+        if action == "end step":
+            return Call(calls.ON_SCHEDULE_END)
+        if action == "finish job":
+            running = [number for number in model.jobs if number not in model.results]
+            if not running:
+                return None
+            number = draw.choice(running)
+            return Call(calls.FINISH_JOB, self._part_of(model.jobs[number].keys), job=number)
+        if action == "fill":
+            return Call(calls.FILL_TIER, self._some_keys(), tier=tier)
+        if action == "delay":
+            return Call(calls.DELAY_TIER, self._some_keys(), tier=tier)
+        self._num_peers += 1
+        return Call(calls.PEER_LOOKUP, self._some_keys(), f"p{self._num_peers}", tier=tier)
+
+    def _part_of(self, keys: tuple[Key, ...]) -> tuple[Key, ...]:
+        """Mostly all of them, now and then none or some."""
+        chance = self.random.random()
+        if chance < 0.7 or not keys:
+            return keys
+        return () if chance < 0.85 else tuple(self.random.sample(keys, self.random.randint(0, len(keys))))
 
     def _plan_offer(self) -> Call:
         """Offer some keys; where keys must be asked for before they are stored, ask for them first."""
@@ -160,6 +230,13 @@ class Proposer:
 
     def _mistake(self, mistake: str) -> Call | None:
         promises, draw = self.session.promises, self.random
+        if mistake == TIER_FAULT:
+            name = draw.choice((calls.COMPLETE_STORE, calls.COMPLETE_STORE, calls.PREPARE_STORE, calls.ON_SCHEDULE_END))
+            call = self._good(name)
+            if call is None or call.name not in (calls.COMPLETE_STORE, calls.PREPARE_STORE, calls.ON_SCHEDULE_END):
+                return None
+            method = "submit_load" if call.name == calls.ON_SCHEDULE_END else "submit_store"
+            return evolve(call, raises_in=method, at=draw.choice((1, 1, 1, 2)))
         if mistake == "reset in flight":
             return Call(calls.RESET_CACHE)
         if mistake == "report late":
@@ -197,7 +274,7 @@ class Proposer:
         if name == calls.PREPARE_LOAD:
             ready = [key for key, ref_cnt in self.session.judge.model.ref_cnt.items() if ref_cnt >= 0]
             return Call(name, tuple(self._sample(ready)), self._live()) if ready else None
-        return self._act({calls.PREPARE_STORE: "offer"}.get(name, name))
+        return self._act({calls.PREPARE_STORE: "offer", calls.ON_SCHEDULE_END: "end step"}.get(name, name))
 
     # --- choices ---
 
@@ -229,4 +306,6 @@ class Proposer:
 
 def mistakes_of(discipline: str) -> tuple[str, ...]:
     """The mistakes that a discipline does not rule out."""
+    if discipline == HOSTILE:
+        return (TIER_FAULT,)
     return MISTAKES if discipline == CARELESS else ()

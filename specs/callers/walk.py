@@ -10,7 +10,15 @@ from attrs import evolve
 from evictable.model.calls import Key, plain_key
 from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
-from evictable.specs.callers.proposals import ACTIONS, ESSENTIAL, Proposer, mistakes_of
+from evictable.specs.callers.disciplines import CARELESS
+from evictable.specs.callers.proposals import (
+    ACTIONS,
+    ESSENTIAL,
+    ESSENTIAL_WITH_TIERS,
+    TIER_ACTIONS,
+    Proposer,
+    mistakes_of,
+)
 from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -49,6 +57,9 @@ def walk(
             varied = evolve(varied, capacity=episode.choice(LARGE if large else CAPACITIES))
         if episode.random() < 0.1:
             varied = evolve(varied, events=False)
+        if setup.tiers and kind.request_level and episode.random() < 0.4:
+            wanting = tuple(tier for tier in range(setup.tiers) if episode.random() < 0.6)
+            varied = evolve(varied, request_level=wanting)
         if vary_tracker:
             varied = evolve(varied, max_tracker_size=episode.choice(TRACKER_SIZES))
         session = Session.begin(kind, varied, profile, discipline)
@@ -88,8 +99,14 @@ _NAMES: tuple[Callable[[Sequence[int]], Sequence[Key]], ...] = (
 
 def _proposer(session: Session, episode: Random) -> Proposer:
     """A swarm: each episode leaves out a random part of the vocabulary."""
-    actions = [action for action in ACTIONS if action in ESSENTIAL or episode.random() < 0.75]
-    mistakes = [mistake for mistake in mistakes_of(session.discipline) if episode.random() < 0.5]
+    known, essential = dict.fromkeys(ACTIONS), ESSENTIAL
+    if session.setup.tiers:
+        known, essential = known | dict.fromkeys(TIER_ACTIONS), ESSENTIAL | ESSENTIAL_WITH_TIERS
+        if episode.random() < 0.5:
+            del known["finish"]  # what goes wrong after it would hide the rest
+    actions = [action for action in known if action in essential or episode.random() < 0.75]
+    possible = mistakes_of(session.discipline)
+    mistakes = [mistake for mistake in possible if len(possible) == 1 or episode.random() < 0.5]
     capacity = session.setup.capacity
     keys = episode.choice(_NAMES)(range(max(KEYS, 2 * capacity) if capacity <= SMALL else 2 * capacity))
     placed = episode.choice((0.0, 0.7, 1.0)) if ORDERS[session.profile].by_request else 0.0
@@ -103,4 +120,5 @@ def _proposer(session: Session, episode: Random) -> Proposer:
         batch=episode.choice(BATCHES) if capacity <= SMALL else min(capacity // 4, 64),
         requests=episode.choice(REQUESTS),
         placed=placed,
+        whole=session.setup.tiers > 0 and session.discipline != CARELESS and episode.random() < 0.7,
     )

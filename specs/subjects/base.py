@@ -10,6 +10,7 @@ from attrs import frozen
 from evictable.model.calls import Answer, Call, Key
 from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
+from evictable.specs.subjects.schedulers import Reference, Scheduling
 
 
 @frozen
@@ -60,3 +61,7 @@ class SubjectKind:
     """The rule of its admission tracker, see `evictable.model.admission`."""
     events: bool = True
     """Whether it records events at all."""
+    scheduling: Callable[[], Scheduling] = Reference
+    """How the scheduler above it makes a load of its lookups."""
+    request_level: bool = True
+    """Whether its tiers can want whole requests."""

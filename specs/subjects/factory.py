@@ -8,9 +8,12 @@ from pathlib import Path
 from typing import Any
 
 from evictable.impl import ReqContext
+from evictable.impl.tiering.base import SecondaryTierManager
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.managers import ManagerSubject, constructor_arguments, parameters_of, takes_anything
+from evictable.specs.subjects.scripted import Script, scripted_tiers
+from evictable.specs.subjects.tiers import TieredSubject, refuse_threshold
 
 REQUIRED = (
     "lookup",
@@ -23,13 +26,15 @@ REQUIRED = (
     "reset_cache",
 )
 """What a manager must have. ``on_new_request``, ``on_request_finished`` and ``get_stats`` are called where they are."""
+WITH_TIERS = ("on_schedule_end", "primary_tier.prepare_write")
+"""What one above tiers must have besides: what a step ends with, and where promotions are seen."""
 
 
 def from_factory(name: str) -> SubjectKind:
     """The subject that the named callable constructs. The working directory is importable.
 
-    The callable takes ``num_blocks`` (or ``num_chunks``) and, if it has them, ``cache_policy`` and
-    ``enable_events``. Raises `UsageError` if it cannot be imported, and when it raises.
+    The callable takes ``num_blocks`` (or ``num_chunks``) and, if it has them, ``cache_policy``, ``enable_events``
+    and ``secondary_tiers``. Raises `UsageError` if it cannot be imported, and when it raises.
     """
     module_name, _, attribute = name.partition(":")
     here = str(Path.cwd())
@@ -52,6 +57,16 @@ def from_factory(name: str) -> SubjectKind:
 
     def make(setup: Setup) -> Subject:
         arguments = constructor_arguments(factory, setup, name)
+        script = None
+        if setup.tiers:
+            if not ("secondary_tiers" in parameters or takes_anything(parameters)):
+                raise UsageError(
+                    f"{name}: takes no secondary_tiers; leave out --tiers, or give the factory the argument, "
+                    "a list of evictable.impl.tiering.SecondaryTierManager"
+                )
+            refuse_threshold(name, setup)
+            script = Script(setup, ReqContext)
+            arguments["secondary_tiers"] = scripted_tiers(SecondaryTierManager, script, None)
         try:
             manager = factory(**arguments)
         except Exception as error:
@@ -59,17 +74,26 @@ def from_factory(name: str) -> SubjectKind:
             raise UsageError(
                 f"{name}: {attribute}({shown}) raised {type(error).__name__}: {_one_line(error)}"
             ) from error
-        missing = [method for method in REQUIRED if not callable(getattr(manager, method, None))]
+        required = REQUIRED if script is None else REQUIRED + WITH_TIERS
+        missing = [method for method in required if not callable(_found_in(manager, method))]
         if missing:
             raise UsageError(
                 f"{name}: what it returns ({type(manager).__name__}) has no method {', '.join(missing)}; "
                 "a subject has the methods of vLLM's OffloadingManager"
             )
+        if script is not None:
+            return TieredSubject(manager, script, ReqContext, events=events)
         return ManagerSubject(manager, ReqContext, events=events)
 
     parameters = parameters_of(factory)
     events = "enable_events" in parameters or takes_anything(parameters)
     return SubjectKind(name, make, lambda policy: "any", events=events)
+
+
+def _found_in(manager: Any, path: str) -> Any:
+    for part in path.split("."):
+        manager = getattr(manager, part, None)
+    return manager
 
 
 def _one_line(error: BaseException) -> str:

@@ -32,9 +32,15 @@ from evictable.specs.errors import UsageError
 _SUBTREE = "vllm.v1.kv_offload"
 _STATS = "vllm.distributed.kv_transfer.kv_connector.v1.metrics"
 _OFFLOADING_METRICS = "vllm.distributed.kv_transfer.kv_connector.v1.offloading.metrics"
+_OFFLOADING_SCHEDULER = "vllm.distributed.kv_transfer.kv_connector.v1.offloading.scheduler"
 
 # Pure modules outside the subtree that the managers rely on. (Hints, `vllm.v1.kv_hints`, are only passed through.)
-_SERVED_TOO = (_OFFLOADING_METRICS, "vllm.v1.metrics.cache_hit_source", "vllm.utils.math_utils")
+_SERVED_TOO = (
+    _OFFLOADING_METRICS,
+    _OFFLOADING_SCHEDULER,
+    "vllm.v1.metrics.cache_hit_source",
+    "vllm.utils.math_utils",
+)
 
 
 @attrs.frozen
@@ -58,6 +64,14 @@ class VllmModules:
         :raises UsageError: it cannot be imported.
         """
         return self._finder.load(f"{_SUBTREE}.tiering.manager")
+
+    @property
+    def scheduler(self) -> ModuleType:
+        """The module of the connector's scheduler, imported on first use.
+
+        :raises UsageError: it cannot be imported.
+        """
+        return self._finder.load(_OFFLOADING_SCHEDULER)
 
 
 _loaded: VllmModules | None = None

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from evictable.model.profiles import admission_of_release, profile_of_release
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.managers import ManagerSubject, constructor_arguments
+from evictable.specs.subjects.schedulers import scheduling_of
 from evictable.specs.subjects.standins import VllmModules, load
+from evictable.specs.subjects.tiers import tiered_subject
 
 POLICIES = ("lru", "arc")
 
@@ -24,6 +27,9 @@ def from_tree(name: str, root: Path, release: str | None = None) -> SubjectKind:
     factory = modules.manager.CPUOffloadingManager
 
     def make(setup: Setup) -> Subject:
+        if setup.tiers:
+            step_context = getattr(modules.base, "ScheduleEndContext", SimpleNamespace)
+            return tiered_subject(name, setup, modules.tiering, modules.base.ReqContext, step_context)
         return ManagerSubject(_construct(name, factory, setup), modules.base.ReqContext)
 
     def profile(policy: str) -> str:
@@ -35,7 +41,14 @@ def from_tree(name: str, root: Path, release: str | None = None) -> SubjectKind:
         admission = admission_of_release(release)
     else:
         admission = _admission_by_structure(factory)
-    return SubjectKind(name, make, profile, admission)
+    return SubjectKind(
+        name,
+        make,
+        profile,
+        admission,
+        scheduling=lambda: scheduling_of(modules),
+        request_level=hasattr(modules.base, "RequestOffloadingContext"),  # from 0.23
+    )
 
 
 def _construct(name: str, factory: Any, setup: Setup) -> Any:

@@ -16,6 +16,7 @@ from seeded import (
     Blind,
     Puppet,
     announce,
+    finish,
     holding,
     judged,
     laws,
@@ -26,12 +27,15 @@ from seeded import (
     stored,
     touch,
 )
+from tiered import BEGUN, CIRCLE, END, Told, badly, cascade, done, drained, fill, promotion, room, settled, told, well
 
 from evictable.model import calls
-from evictable.model.calls import Answer, Call, Drained, Event, Key, Raised, Stored
+from evictable.model.calls import HIT, HIT_PENDING, Answer, Call, Drained, Event, Key, Loaded, Raised, Stored
+from evictable.model.exchanges import ToldFinished
 from evictable.model.laws import LAW_BY_ID, LAWS, Difference, Step
 from evictable.model.manager import StorePlan
 from evictable.model.snapshot import Snapshot
+from evictable.specs.judge import Broken
 from evictable.specs.session import Session
 
 PINNED = (*holding(1, 2), load("r1", 1))
@@ -349,6 +353,138 @@ def test_the_same_calls_done_right(case: Case) -> None:
     assert [] == laws(case.play(lying=False).broken)
 
 
+@frozen
+class TierCase:
+    """Steps that are right, and a last one in which manager or tiers go wrong; or what is shown after it is."""
+
+    laws: tuple[str, ...]
+    difference: Difference
+    steps: tuple[Told, ...]
+    wrong: Told
+    right: tuple[Told, ...] = ()
+    """What is right instead; nothing if it is what is shown that is wrong."""
+    shown: Mapping[str, Any] = MappingProxyType({})
+    options: Mapping[str, Any] = MappingProxyType({})
+
+    def play(self, *last: Told, lying: bool = True) -> Sequence[Broken]:
+        options = {"capacity": 2, **self.options, "shown": self.shown if lying else {}}
+        return told(*self.steps, *last, **options)[1]
+
+
+STORING = (*BEGUN, (offer("r1", 1), Stored((1,), (0,), ())))
+CASCADING = (*STORING, (stored("r1", 1), None, cascade(0, {1: 0})))
+PROMOTING = (*BEGUN, fill(0, 5), (lookup("r1", 5), HIT_PENDING, room(5, 0)))
+FULL = (*settled(1, 2), fill(0, 5))
+TIER_CASES = {
+    "nobody loads what room was made for": TierCase(
+        ("pin-has-job",),
+        Difference("a job of tier 0 loads 5 by the end of the step", "its slot is reserved and no job loads it", (5,)),
+        PROMOTING,
+        END,
+        right=((END, None, promotion(0, {5: 0})),),
+    ),
+    "a cascade fails and its pin stays": TierCase(
+        ("pin-has-job", "tier-drains"),
+        Difference("ref_cnt of 1, by the jobs and loads that there are: 0", "1", (1,)),
+        (*CASCADING, done(0)),
+        (END, None, badly(0)),
+        shown={"ref_cnt": {1: 1}, "evictable": (), "num_evictable": 0},
+    ),
+    "a promotion fails and its key stays": TierCase(
+        ("pin-has-job",),
+        Difference("ref_cnt of 5, by the jobs and loads that there are: absent", "0", (5,)),
+        (*PROMOTING, (END, None, promotion(0, {5: 0})), done(0)),
+        (END, None, badly(0)),
+        shown={
+            "ref_cnt": {5: 0},
+            "slots": {5: 0},
+            "evictable": (5,),
+            "num_evictable": 1,
+            "num_free": 1,
+            "num_resident": 1,
+        },
+    ),
+    "what a lookup called HIT makes room": TierCase(
+        ("hit-loads",),
+        Difference("[1, 2] stay, HIT in this step, until r1 has loaded them", "[1] are gone", (1,)),
+        (*FULL, (lookup("r1", 1), HIT), (lookup("r1", 2), HIT), (lookup("r1", 5), HIT_PENDING, room(5, 0, 1))),
+        (load("r1", 1, 2), Raised("KeyError")),
+        right=((load("r1", 2), Loaded((1,))),),
+    ),
+    "a request gets a job after its end": TierCase(
+        ("tier-drains",),
+        Difference(
+            "no further job of r1, of whose end tier 0 was told",
+            "tier 0 gets job 0 of r1: store [1] from slots [0]",
+            (1,),
+        ),
+        (*STORING, (finish("r1"), None, ToldFinished(0, "r1"))),
+        (stored("r1", 1), None, cascade(0, {1: 0})),
+        right=(stored("r1", 1),),
+    ),
+    "a result is never taken": TierCase(
+        ("tier-drains",),
+        Difference("job 0, which has ended, gives back [1]", "its result is not taken for 2 steps", (1,)),
+        (*CASCADING, done(0, 1), END),
+        END,
+        right=((END, None, well(0, 1)),),
+    ),
+    "a request goes round in circles": TierCase(
+        ("tier-progress",),
+        Difference(
+            "r2 is served with [1, 2, 3]: all of them exist and fit",
+            "after 2 more steps everything is as before, and r2 still waits",
+            (1, 2, 3),
+        ),
+        CIRCLE[:-1],
+        CIRCLE[-1],
+        right=(touch("r1", 9), CIRCLE[-1]),
+        options={"profile": "arc", "capacity": 3},
+    ),
+    "a transfer outlives a reset": TierCase(
+        ("slot-contents",),
+        Difference("no transfer goes on after a reset", "job 0 reads 1 in slot 0", (1,)),
+        CASCADING,
+        RESET,
+        right=((RESET, None, drained((0, (1,))), well(0, 1)),),
+    ),
+    "a promotion makes room at the wrong end": TierCase(
+        ("evict-order",),
+        Difference("evicts [1]", "evicts [2] for the promotion of 5", (2,)),
+        FULL,
+        (lookup("r1", 5), HIT_PENDING, room(5, 1, 2)),
+        right=((lookup("r1", 5), HIT_PENDING, room(5, 0, 1)),),
+    ),
+    "a promotion makes room where there is some": TierCase(
+        ("evict-order",),
+        Difference("evicts none: there is a free slot", "evicts [1] for the promotion of 5", (1,)),
+        FULL,
+        (lookup("r1", 5), HIT_PENDING, room(5, 2, 1)),
+        right=((lookup("r1", 5), HIT_PENDING, room(5, 2)),),
+        options={"capacity": 3},
+    ),
+    "a store is not cascaded": TierCase(
+        ("answer",),
+        Difference("tier 0 gets a job to store [1]", "it gets none", (1,)),
+        STORING,
+        stored("r1", 1),
+        right=((stored("r1", 1), None, cascade(0, {1: 0})),),
+    ),
+}
+
+
+@pytest.mark.parametrize("case", TIER_CASES.values(), ids=TIER_CASES.keys())
+def test_what_breaks_a_law_with_tiers(case: TierCase) -> None:
+    broken = case.play(case.wrong)
+    assert list(case.laws) == laws(broken)
+    assert case.difference == broken[0].difference
+
+
+@pytest.mark.parametrize("case", TIER_CASES.values(), ids=TIER_CASES.keys())
+def test_the_same_steps_done_right(case: TierCase) -> None:
+    assert [] == laws(case.play(*case.right or (case.wrong,), lying=False))
+
+
 def in_flight(**changes: Any) -> Step:
     """A step as it should be: r1 ends its load of 1, another of 2 is in flight."""
     before = Snapshot({1: 1, 2: 1}, {1: 0, 2: 1}, (), num_free=0, full=True)
@@ -462,7 +598,13 @@ def test_when_progress_is_not_owed(keys: tuple[Key, ...], changes: dict[str, Any
 
 def test_every_law_has_a_case() -> None:
     alone = {"ref-floor", "capacity", "drains", "progress"}
-    assert {law.id for law in LAWS} == alone | {law for case in CASES.values() for law in case.laws}
+    cases = (*CASES.values(), *TIER_CASES.values())
+    assert {law.id for law in LAWS} == alone | {law for case in cases for law in case.laws}
+
+
+def test_laws_of_tiers_have_cases_with_tiers() -> None:
+    broken = {law for case in TIER_CASES.values() for law in case.laws}
+    assert {law.id for law in LAWS if law.needs_tiers} == broken - {"answer", "evict-order"}
 
 
 def test_a_law_that_needs_the_inside_says_nothing_without_it() -> None:
@@ -472,7 +614,9 @@ def test_a_law_that_needs_the_inside_says_nothing_without_it() -> None:
 
 def test_these_laws_can_be_judged_by_answers_alone() -> None:
     by_answers = {"pinned-stays", "offer-protected", "evict-order", "no-false-refusal", "answer", "progress"}
-    assert by_answers | {"events-replay", "events-once"} == {law.id for law in LAWS if not law.needs_inside}
+    by_answers |= {"events-replay", "events-once"}
+    by_what_is_said = {"pin-has-job", "hit-loads", "tier-drains", "tier-progress", "slot-contents"}
+    assert by_answers | by_what_is_said == {law.id for law in LAWS if not law.needs_inside}
 
 
 def test_the_ids_are_stable() -> None:
@@ -494,6 +638,11 @@ def test_the_ids_are_stable() -> None:
         "events-once",
         "drains",
         "progress",
+        "pin-has-job",
+        "hit-loads",
+        "tier-drains",
+        "tier-progress",
+        "slot-contents",
     ] == list(LAW_BY_ID)
 
 

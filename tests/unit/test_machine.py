@@ -9,11 +9,14 @@ import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.stateful import run_state_machine_as_test
 from seeded import PROFILE, Leaks, Miscounts, Puppet, Unpins, kind_of, kind_of_manager
+from tiered import KeepsPins, kind_of_tiers
 
 from evictable.model import calls
+from evictable.model.calls import Call
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, Promises
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, HOSTILE, Promises
 from evictable.specs.callers.machine import LawBroken, ManagerMachine, drive
+from evictable.specs.callers.machine_tiers import TieredMachine
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.builtin import BUILT_IN
@@ -95,18 +98,18 @@ def test_careless_rules_break_every_promise(careless: list[Session], breach: str
     assert any(breach in (found or "") for session in careless for found in breaches(session))
 
 
-def breaches(session: Session) -> list[str | None]:
+def breaches(session: Session, discipline: str = CONTRACT) -> list[str | None]:
     """Of the contract, by each call of a session."""
-    promises, found = Promises(), []
+    promises, found = Promises(tiers=session.setup.tiers), []
     for record in session.records:
-        found.append(promises.breach(record.call, CONTRACT))
-        promises.observe(record.call, record.outcome)
+        found.append(promises.breach(record.call, discipline))
+        promises.observe(record.call, record.outcome, record.exchanges)
     return found
 
 
 def test_everything_a_scheduler_does_turns_up_often(careful: list[Session]) -> None:
     names = Counter(record.call.name for session in careful for record in session.records)
-    assert set(calls.CallName) == set(names)
+    assert set(calls.CallName) - calls.WITH_TIERS == set(names)
     assert min(names[calls.PREPARE_LOAD], names[calls.COMPLETE_LOAD]) > 50
 
 
@@ -147,3 +150,52 @@ def test_positions_are_told_where_they_matter() -> None:
 def test_a_finished_request_comes_again_under_a_fresh_id(careful: list[Session]) -> None:
     requests = {record.call.request for session in careful for record in session.records}
     assert {"r1", "r1.2"} <= requests
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+
+ALL_DISCIPLINES = (CONTRACT, CARELESS, HOSTILE)
+
+
+@pytest.fixture(scope="module")
+def tiered() -> dict[str, list[Session]]:
+    """Runs with two tiers, by discipline."""
+    setup = Setup(3, tiers=2)
+    return {under: driven(discipline=under, setup=setup, max_calls=1500)[0] for under in ALL_DISCIPLINES}
+
+
+def calls_in(sessions: list[Session]) -> list[Call]:
+    return [record.call for session in sessions for record in session.records]
+
+
+@pytest.mark.parametrize("discipline", ALL_DISCIPLINES)
+def test_with_tiers_it_finds_nothing_where_nothing_is_wrong(tiered: dict[str, list[Session]], discipline: str) -> None:
+    assert [] == [session.broken for session in tiered[discipline] if session.broken]
+
+
+def test_with_tiers_everything_turns_up(tiered: dict[str, list[Session]]) -> None:
+    made = [call for sessions in tiered.values() for call in calls_in(sessions)]
+    assert set(calls.CallName) == {call.name for call in made}
+    assert {None, 0, 1} == {call.tier for call in made}
+
+
+@pytest.mark.parametrize("discipline", ALL_DISCIPLINES)
+def test_with_tiers_no_rule_breaks_a_promise(tiered: dict[str, list[Session]], discipline: str) -> None:
+    assert {None} == {breach for session in tiered[discipline] for breach in breaches(session, discipline)}
+
+
+@pytest.mark.parametrize(("discipline", "faults"), [(CONTRACT, ()), (CARELESS, ()), (HOSTILE, calls.FAULTS)])
+def test_only_a_hostile_caller_makes_tiers_raise(
+    tiered: dict[str, list[Session]], discipline: str, faults: tuple[str, ...]
+) -> None:
+    assert {None, *faults} == {call.raises_in for call in calls_in(tiered[discipline])}
+
+
+def test_with_tiers_it_finds_a_seeded_defect() -> None:
+    class Machine(TieredMachine):
+        kind = kind_of_tiers(KeepsPins)
+        setup = Setup(3, tiers=1)
+
+    with pytest.raises(LawBroken, match=r"(?m)^pin-has-job: "):
+        run_state_machine_as_test(Machine, settings=QUICKLY)

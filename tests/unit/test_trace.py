@@ -12,10 +12,24 @@ from hypothesis import strategies as st
 from evictable.model import calls
 from evictable.model.admission import ADMISSIONS
 from evictable.model.calls import Call, Drained, Event, Gauges, Loaded, Outcome, Raised, Stored
+from evictable.model.exchanges import (
+    Asked,
+    Exchange,
+    PeerAsked,
+    PeerClaims,
+    PeerFinished,
+    Reported,
+    Reserved,
+    Submitted,
+    ToldFinished,
+    Waited,
+)
 from evictable.model.snapshot import Snapshot
-from evictable.model.trace import NOT_RECORDED, Entry, Head, Trace, TraceError, read, write
+from evictable.model.trace import MOST_TIERS, NOT_RECORDED, Entry, Head, Trace, TraceError, read, write
+from evictable.model.trace_tiers import KINDS
 
 HEAD = '{"evictable_trace": 1, "capacity": 2}'
+TIERED_HEAD = '{"evictable_trace": 1, "capacity": 2, "tiers": 2}'
 
 # --- what is written reads back -------------------------------------------------------------------
 
@@ -51,6 +65,23 @@ STATES = st.builds(
 )
 
 
+TIERS = 2
+TIER = st.integers(0, TIERS - 1)
+JOB = st.integers(-1, 9)
+LOOKED_UP = st.sampled_from(sorted(calls.LOOKUP_ANSWERS))
+SAID: dict[str, st.SearchStrategy[Exchange]] = {
+    "asked": st.builds(Asked, TIER, KEYS, LOOKED_UP),
+    "reserved": st.builds(Reserved, KEY_TUPLES, st.none() | IDS, KEY_TUPLES),
+    "submitted": st.builds(Submitted, TIER, JOB, st.booleans(), KEY_TUPLES, IDS, NAMES, st.booleans()),
+    "reported": st.builds(Reported, TIER, JOB, KEY_TUPLES, st.booleans()),
+    "told_finished": st.builds(ToldFinished, TIER, NAMES),
+    "waited": st.builds(Waited, TIER, st.lists(st.tuples(JOB, KEY_TUPLES), max_size=2).map(tuple)),
+    "peer_asked": st.builds(PeerAsked, TIER, NAMES, KEYS, LOOKED_UP),
+    "peer_claims": st.builds(PeerClaims, TIER, NAMES, KEY_TUPLES),
+    "peer_finished": st.builds(PeerFinished, TIER, NAMES),
+}
+
+
 @st.composite
 def entries(draw: st.DrawFn, name: str) -> Entry:
     keys = draw(KEY_TUPLES) if name in calls.CALLS_WITH_KEYS else ()
@@ -61,12 +92,17 @@ def entries(draw: st.DrawFn, name: str) -> Entry:
         name,
         keys,
         draw(NAMES) if name in calls.CALLS_WITH_REQUEST else None,
-        success=draw(st.booleans()) if name == calls.COMPLETE_STORE else True,
+        success=draw(st.booleans()) if name in (calls.COMPLETE_STORE, calls.RESET_CACHE) else True,
         limit=draw(st.none() | st.integers(0, 3)) if name == calls.TAKE_EVENTS else None,
         positions=draw(st.none() | st.tuples(*[place] * len(keys))),
+        tier=draw(TIER) if name in calls.CALLS_WITH_TIER else None,
+        job=draw(JOB) if name == calls.FINISH_JOB else None,
+        raises_in=draw(st.none() | st.sampled_from(calls.FAULTS)),
+        at=draw(st.integers(1, 3)),
     )
     raised = st.builds(Raised, NAMES, NAMES)
-    return Entry(call, draw(ANSWERS.get(name, st.none()) | raised | st.just(NOT_RECORDED)), draw(st.none() | STATES))
+    answer = draw(ANSWERS.get(name, st.none()) | raised | st.just(NOT_RECORDED))
+    return Entry(call, answer, draw(st.none() | STATES))
 
 
 HEADS = st.builds(
@@ -81,6 +117,8 @@ HEADS = st.builds(
     admission=st.none() | st.sampled_from(sorted(ADMISSIONS)),
     discipline=st.none() | NAMES,
     law=st.none() | NAMES,
+    tiers=st.just(TIERS),
+    request_level=st.lists(TIER, max_size=2).map(tuple),
 )
 
 
@@ -99,6 +137,21 @@ def test_what_is_written_reads_back(name: str, data: st.DataObject, head: Head) 
     expected = [entry.outcome.message for entry in written if isinstance(entry.outcome, Raised)]
     assert expected == messages
     assert tuple(entry.call for entry in written) == again.calls
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=25)
+@given(data=st.data())
+def test_what_was_said_reads_back(kind: str, data: st.DataObject) -> None:
+    said = data.draw(st.lists(SAID[kind], min_size=1, max_size=3).map(tuple))
+    entry = Entry(Call(calls.ON_SCHEDULE_END), None, line=2, exchanges=said)
+    assert {KINDS[kind]} == set(map(type, said))
+    assert (entry,) == read(write(Trace(Head(capacity=1, tiers=TIERS), (entry,)))).entries
+
+
+def test_a_head_without_tiers_says_nothing_of_them() -> None:
+    (line,) = write(Trace(Head(capacity=1), ()))
+    assert set() == {"tiers", "request_level"} & json.loads(line).keys()
 
 
 def test_the_example_of_the_format() -> None:
@@ -172,6 +225,16 @@ def test_hexadecimal_for_the_bytes_of_an_integer_is_that_integer() -> None:
         ('{"evictable_trace": 1, "capacity": 2, "store_threshold": 0}', '"store_threshold" is 0; it is at least 1'),
         ('{"evictable_trace": 1, "capacity": 2, "max_tracker_size": 0}', '"max_tracker_size" is 0; it is at least 1'),
         ('{"evictable_trace": 1, "capacity": 2, "admission": "x"}', "unknown \"admission\" 'x'"),
+        ('{"evictable_trace": 1, "capacity": 2, "tiers": -1}', f'"tiers" is -1; it is from 0 to {MOST_TIERS}'),
+        (f'{{"evictable_trace": 1, "capacity": 2, "tiers": {MOST_TIERS + 1}}}', f'"tiers" is {MOST_TIERS + 1}; it is'),
+        (
+            '{"evictable_trace": 1, "capacity": 2, "tiers": 2, "request_level": [0, 2]}',
+            '"request_level" is [0, 2]; tiers are numbered from 0 to 1',
+        ),
+        (
+            '{"evictable_trace": 1, "capacity": 2, "tiers": 2, "request_level": 1}',
+            '"request_level" is 1; expected a list of integers',
+        ),
     ],
 )
 def test_a_bad_head_is_refused(head: str, problem: str) -> None:
@@ -212,7 +275,19 @@ def test_an_empty_trace_is_refused(lines: list[str], line: int) -> None:
         ({"call": "touch", "request": "r", "keys": [1], "positions": [True]}, '"positions" holds integers or null'),
         ({"call": "take_events", "limit": -1}, '"limit" is -1; it is at least 0'),
         ({"call": "take_events", "limit": "1"}, "\"limit\" is '1'; expected int"),
-        ({"call": "take_events", "raises_in": "evict"}, "an injected fault"),
+        (
+            {"call": "take_events", "raises_in": "evict"},
+            "a fault in 'evict' (\"raises_in\") cannot be played by this release; known: submit_store, submit_load",
+        ),
+        ({"call": "take_events", "raises_in": "submit_load", "at": 0}, '"at" is 0; it is at least 1'),
+        ({"call": "fill_tier", "keys": [1]}, 'fill_tier needs a "tier"'),
+        ({"call": "delay_tier", "keys": [1]}, 'delay_tier needs a "tier"'),
+        ({"call": "peer_lookup", "request": "p", "keys": [1]}, 'peer_lookup needs a "tier"'),
+        ({"call": "peer_lookup", "tier": 0, "keys": [1]}, 'peer_lookup needs a "request"'),
+        ({"call": "fill_tier", "tier": "0", "keys": [1]}, "\"tier\" is '0'; expected int"),
+        ({"call": "finish_job", "keys": [1]}, 'finish_job needs a "job"'),
+        ({"call": "on_schedule_end"}, 'on_schedule_end needs tiers; the first line has no "tiers"'),
+        ({"call": "take_events", "exchanges": 1}, '"exchanges" is 1; expected list'),
         ({"call": "complete_store", "request": "r", "keys": [1], "success": 1}, '"success" is 1; expected bool'),
         ({"call": "take_events", "raises": 1}, '"raises" is 1; expected str'),
         ({"call": "take_events", "raises": "E", "message": 1}, '"message" is 1; expected str'),
@@ -224,6 +299,37 @@ def test_a_bad_call_is_refused_with_its_line(entry: dict[str, Any], problem: str
     with pytest.raises(TraceError) as caught:
         read([HEAD, '{"call": "take_events"}', json.dumps(entry)])
     assert str(caught.value).startswith(f"line 3: {problem}")
+
+
+@pytest.mark.parametrize(
+    ("entry", "problem"),
+    [
+        ({"call": "fill_tier", "tier": 2, "keys": [1]}, '"tier" is 2; tiers are numbered from 0 to 1'),
+        ({"call": "fill_tier", "tier": -1, "keys": [1]}, '"tier" is -1; tiers are numbered from 0 to 1'),
+        ({"said": "whispered"}, "\"said\" is 'whispered'; known: asked, reserved, submitted, reported, told_finished"),
+        ({"said": ["asked"]}, "\"said\" is ['asked']; known: asked"),
+        ({"said": "asked", "key": 1, "answer": "HIT"}, "\"tier\" of 'asked' is None; expected int"),
+        ({"said": "asked", "tier": True, "key": 1, "answer": "HIT"}, "\"tier\" of 'asked' is True; expected int"),
+        ({"said": "asked", "tier": 2, "key": 1, "answer": "HIT"}, '"tier" is 2; tiers are numbered from 0 to 1'),
+        ({"said": "asked", "tier": 0, "key": -1, "answer": "HIT"}, "key -1: keys are integers from 0 to 2**64 - 1"),
+        ({"said": "reserved", "keys": 1}, "\"keys\" of 'reserved' is 1; expected list"),
+        ({"said": "reserved", "keys": [1], "block_ids": ["a"]}, "\"block_ids\" is ['a']; expected a list of integers"),
+        ({"said": "reserved", "keys": [1], "block_ids": [0], "evicted": 1}, '"evicted" is 1; expected a list'),
+        ({"said": "submitted", "tier": 0, "job": 0}, "\"promotion\" of 'submitted' is None; expected bool"),
+        ({"said": "reported", "tier": 0, "job": 0, "keys": [1]}, "\"success\" of 'reported' is None; expected bool"),
+        ({"said": "told_finished", "tier": 0}, "\"request\" of 'told_finished' is None; expected str"),
+        ({"said": "waited", "tier": 0, "ended": [1]}, '"ended" is [1]; expected a list of [job, [key, ...]]'),
+        ({"said": "waited", "tier": 0, "ended": [[0, 1]]}, '"ended" is 1; expected a list'),
+        (1, '"exchanges" is a list of {"said": ..., "tier": ...}'),
+    ],
+    ids=str,
+)
+def test_what_cannot_have_been_said_is_refused(entry: Any, problem: str) -> None:
+    if not isinstance(entry, dict) or "call" not in entry:
+        entry = {"call": "on_schedule_end", "exchanges": [entry]}
+    with pytest.raises(TraceError) as caught:
+        read([TIERED_HEAD, json.dumps(entry)])
+    assert str(caught.value).startswith(f"line 2: {problem}")
 
 
 @pytest.mark.parametrize(
@@ -281,8 +387,11 @@ JSON = st.recursive(
 FIELDS = (
     *("evictable_trace", "capacity", "events", "call", "request", "keys", "returns", "raises", "state", "limit"),
     *("positions", "success", "ref_cnt", "slots", "order", "free", "removed", "block_ids", "keys_to_store", "usage"),
+    *("tiers", "request_level", "tier", "job", "raises_in", "at", "exchanges", "said", "key", "answer", "promotion"),
+    *("raised", "evicted", "ended"),
 )
-RECORDS = st.dictionaries(st.sampled_from(FIELDS), JSON | st.sampled_from(sorted(calls.CallName)), max_size=5)
+WORDS = st.sampled_from((*sorted(calls.CallName), *KINDS))
+RECORDS = st.dictionaries(st.sampled_from(FIELDS), JSON | WORDS, max_size=5)
 NESTED = st.dictionaries(st.sampled_from(FIELDS), RECORDS | st.lists(RECORDS, max_size=2) | JSON, max_size=5)
 
 
@@ -301,9 +410,11 @@ def test_no_text_does_any_harm(text: str) -> None:
 
 
 @settings(max_examples=100)
-@given(st.sampled_from(sorted(calls.CallName)), RECORDS, NESTED)
-def test_no_json_does_any_harm(name: str, record: dict[str, Any], nested: dict[str, Any]) -> None:
-    call = {"call": name, "request": "r", "keys": [1]}
-    for entry in (record, nested, call | record, call | nested, call | {"returns": nested}, call | {"state": nested}):
-        assert reads_or_says_why([HEAD, json.dumps(entry)])
+@given(st.sampled_from(sorted(calls.CallName)), st.sampled_from(sorted(KINDS)), RECORDS, NESTED)
+def test_no_json_does_any_harm(name: str, kind: str, record: dict[str, Any], nested: dict[str, Any]) -> None:
+    call = {"call": name, "request": "r", "keys": [1], "tier": 0, "job": 0}
+    said = {"said": kind, "tier": 0, "job": 0, "keys": [1], "key": 1, "promotion": True, "request": "r"}
+    parts: list[dict[str, Any]] = [{"returns": nested}, {"state": nested}, {"exchanges": [said | nested, nested]}]
+    for entry in (record, nested, *(call | part for part in (record, nested, *parts))):
+        assert reads_or_says_why([TIERED_HEAD, json.dumps(entry)])
         assert reads_or_says_why([json.dumps(entry | {"evictable_trace": 1})])
