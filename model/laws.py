@@ -190,6 +190,13 @@ _PROMOTES = (calls.LOOKUP, calls.ON_SCHEDULE_END)
 """Calls that make room for what is in a tier: a lookup, and the end of a step, when peers look up."""
 
 
+def _made_room(step: Step, key: Key) -> bool:
+    """Whether a promotion may have evicted ``key``: one that said so, or one that took another than it should have."""
+    if not step.tiers or step.call.name not in _PROMOTES:
+        return False
+    return key not in step.after.ref_cnt or _breach(step, "evict-order") is not None
+
+
 def legal_step(step: Step) -> Difference | None:
     seen = step.seen
     if seen is None or step.call.name == calls.RESET_CACHE:
@@ -203,7 +210,7 @@ def legal_step(step: Step) -> Difference | None:
         if before == after or key in step.concerned:  # of those `pin-has-job` speaks
             continue
         allowed = reachable(before, rows if key in named else (), named[key])
-        if step.call.name == calls.PREPARE_STORE or (step.tiers and step.call.name in _PROMOTES):
+        if step.call.name == calls.PREPARE_STORE or _made_room(step, key):
             allowed += reachable(before, (evict,), 1)
         if after not in allowed:
             return Difference(
@@ -438,6 +445,9 @@ def pin_has_job(step: Step) -> Difference | None:
             return Difference(
                 f"ref_cnt of {key}, by the jobs and loads that there are: {_ref(right)}", f"{_ref(now)}", (key,)
             )
+        said, slot = (step.after.slots or {}).get(key), (step.seen.slots or {}).get(key)
+        if None not in (said, slot) and said != slot:
+            return Difference(f"{key} in slot {said}, as its job has it", f"{key} is in slot {slot}", (key,))
     return None
 
 

@@ -410,6 +410,7 @@ class TieredManager(Manager):
                 self._wrong("pin-has-job", expected, f"{key} into slot {slot}", (key,))
                 return
         if submitted.raised:
+            self.patience.disturbed()
             self._undo(job.keys)
             return
         for key in job.keys:

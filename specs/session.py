@@ -13,7 +13,7 @@ from evictable.model.manager import Manager
 from evictable.model.profiles import reference
 from evictable.model.tiers import TieredManager
 from evictable.specs.callers.disciplines import CARELESS, Promises
-from evictable.specs.judge import Broken, Judge
+from evictable.specs.judge import SMALL, Broken, Judge
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 
 MOST_STEPS = 24
@@ -93,6 +93,9 @@ class Session:
         for request, key in sorted(promises.loads.elements(), key=str):
             yield Call(calls.COMPLETE_LOAD, (key,), request)
         yield from self._until_tiers_rest()
+        if self.setup.tiers and promises.live and self.setup.capacity <= SMALL:  # else nobody could read it
+            # Not a new one, and not in a fresh cache: which blocks make room depends on what has been.
+            yield from self._wait_to_be_served(min(promises.live, key=str))
         request = "rest"
         yield Call(calls.ON_NEW_REQUEST, request=request)
         used = [key for record in self.records for key in record.call.keys if isinstance(key, int)]
@@ -105,7 +108,9 @@ class Session:
         if self.setup.tiers:
             yield Call(calls.ON_REQUEST_FINISHED, request=request)
             yield from self._until_tiers_rest()
-            yield from self._wait_to_be_served()
+            yield Call(calls.ON_NEW_REQUEST, request="waiting")
+            yield Call(calls.ON_SCHEDULE_END)
+            yield from self._wait_to_be_served("waiting")
         if self.setup.events:
             yield Call(calls.TAKE_EVENTS)
 
@@ -135,24 +140,23 @@ class Session:
             if not model.jobs:
                 return
 
-    def _wait_to_be_served(self) -> Iterable[Call]:
+    def _wait_to_be_served(self, request: str | None) -> Iterable[Call]:
         """Ask for what is in the tiers, step by step, until all of it is there to be loaded."""
         model = self.judge.model
         assert isinstance(model, TieredManager)
         wanted = sorted(set().union(*model.contents), key=str)[: self.setup.capacity]
         if not wanted:
             return
-        request = "waiting"
-        yield Call(calls.ON_NEW_REQUEST, request=request)
-        yield Call(calls.ON_SCHEDULE_END)
         for _ in range(MOST_STEPS):
             answers = []
             for key in wanted:
                 yield Call(calls.LOOKUP, (key,), request)
                 answers.append(self.records[-1].outcome)
             if all(answer == calls.HIT for answer in answers):
-                yield Call(calls.PREPARE_LOAD, tuple(wanted), request)
-                yield Call(calls.COMPLETE_LOAD, tuple(wanted), request)
+                load = Call(calls.PREPARE_LOAD, tuple(wanted), request)
+                if self.allows(load):  # unless it has yet to report one of them from before a reset
+                    yield load
+                    yield Call(calls.COMPLETE_LOAD, tuple(wanted), request)
                 return
             yield Call(calls.ON_SCHEDULE_END)
             for number, job in list(model.jobs.items()):

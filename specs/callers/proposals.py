@@ -248,7 +248,7 @@ class Proposer:
         if mistake == "once more":
             return self._last
         if mistake == "announce again":
-            return Call(calls.ON_NEW_REQUEST, request=self._live())
+            return Call(calls.ON_NEW_REQUEST, request=self._any_request())
         if mistake == "after finish":
             if not promises.finished:
                 return None

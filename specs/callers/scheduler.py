@@ -229,7 +229,32 @@ def plans(setup: Setup, seed: int, budget: Budget, *, vary_capacity: bool, reque
         if vary_capacity and one.random() < 0.3:
             yield _with_a_gap(one, varied)
         else:
-            yield Plan(varied, one.choice(WINDOWS), tuple(_deeds(one, setup.tiers)))
+            plan = Plan(varied, one.choice(WINDOWS), tuple(_deeds(one, setup.tiers)))
+            yield _and_then_alone(one, plan) if vary_capacity and one.random() < 0.3 else plan
+
+
+STEPS_ALONE = 10
+
+
+def _and_then_alone(draw: Random, plan: Plan) -> Plan:
+    """Everything has come to its end, all chunks of a prompt are in a tier, and its request alone asks for them."""
+    prompt = tuple(range(draw.randint(2, CHUNKS)))
+    names = sorted({deed.request for deed in plan.deeds if deed.name == SCHEDULE})
+    jobs = (Deed(JOB),) * 8
+    deeds = [
+        *plan.deeds,
+        *(Deed(COMPLETE, name) for name in names for _ in range(3)),
+        *(Deed(FINISH, name) for name in names),
+        Deed(FILL, chunks=prompt),
+        Deed(END),
+        *jobs,
+        Deed(END),
+        Deed(END),
+    ]
+    for _ in range(STEPS_ALONE):
+        deeds += [Deed(SCHEDULE, "alone", prompt), Deed(END), *jobs]
+    capacity = max(plan.setup.capacity, len(prompt) * len(plan.windows))
+    return Plan(evolve(plan.setup, capacity=capacity), plan.windows, tuple(deeds))
 
 
 def _with_a_gap(draw: Random, setup: Setup) -> Plan:
@@ -256,17 +281,17 @@ def _with_a_gap(draw: Random, setup: Setup) -> Plan:
         *((Deed(FILL, chunks=filled, number=draw.randrange(setup.tiers), group=1),) if filled else ()),
         Deed(SCHEDULE, "r2", chunks),
     ]
-    rest = tuple(_deeds(draw, setup.tiers))
+    rest = tuple(_deeds(draw, setup.tiers, born=2))
     return Plan(evolve(setup, capacity=length + len(stored)), windows, (*deeds, *rest))
 
 
-def _deeds(draw: Random, tiers: int) -> Iterator[Deed]:
+def _deeds(draw: Random, tiers: int, born: int = 0) -> Iterator[Deed]:
+    """``born`` requests have been named."""
     everything = [prompt * FAR + place for prompt in range(PROMPTS) for place in range(CHUNKS)]
     for tier in range(tiers):
         if draw.random() < 0.8:
             yield Deed(FILL, chunks=tuple(draw.sample(everything, draw.randint(1, len(everything)))), number=tier)
     prompts: dict[str, tuple[int, ...]] = {}
-    born = 0
     # A swarm: what goes wrong with the one would hide what goes wrong with the other.
     finishing, peers, resets = draw.random() < 0.5, draw.random() < 0.4, draw.random() < 0.2
     for _ in range(draw.choice((3, 6, 12, 24))):
@@ -314,6 +339,8 @@ def shrink(kind: SubjectKind, profile: str, plan: Plan, law: str) -> Session | N
 
     def attempt(candidate: Plan) -> bool:
         nonlocal tries, best
+        if not _is_in_order(candidate):
+            return False
         tries += 1
         if tries > MOST_PLAYED:
             return False
@@ -337,11 +364,35 @@ def shrink(kind: SubjectKind, profile: str, plan: Plan, law: str) -> Session | N
 
 def _size(plan: Plan, session: Session) -> tuple[int, ...]:
     keys = sum(len(record.call.keys) for record in session.records)
-    return len(session.records), keys, len(plan.deeds), len(plan.windows), plan.setup.capacity, sum(_names(plan))
+    setup = plan.setup
+    names = sum(_names(plan))
+    return (
+        len(session.records),
+        keys,
+        len(plan.deeds),
+        len(plan.windows),
+        setup.capacity,
+        len(setup.request_level),
+        names,
+    )
 
 
 def _names(plan: Plan) -> Iterator[int]:
     return (chunk for deed in plan.deeds for chunk in deed.chunks)
+
+
+def _is_in_order(plan: Plan) -> bool:
+    """Whether a request has one prompt, and a chunk comes after the same ones in every prompt, as hashes have it."""
+    prompts: dict[str, tuple[int, ...]] = {}
+    heads: dict[int, tuple[int, ...]] = {}
+    for deed in plan.deeds:
+        if deed.name == SCHEDULE:
+            if prompts.setdefault(deed.request, deed.chunks) != deed.chunks:
+                return False
+            for place, chunk in enumerate(deed.chunks):
+                if heads.setdefault(chunk, deed.chunks[:place]) != deed.chunks[:place]:
+                    return False
+    return True
 
 
 def _passes(best: Callable[[], Plan]) -> Iterator[Plan]:
@@ -369,6 +420,12 @@ def _passes(best: Callable[[], Plan]) -> Iterator[Plan]:
                 chunks = plan.deeds[place].chunks
                 fewer = evolve(plan.deeds[place], chunks=chunks[:out] + chunks[out + 1 :])
                 yield evolve(plan, deeds=(*plan.deeds[:place], fewer, *plan.deeds[place + 1 :]))
+    for request in sorted({deed.request for deed in best().deeds if deed.name == SCHEDULE}):
+        plan = best()
+        shorter = tuple(
+            evolve(deed, chunks=deed.chunks[:-1]) if deed.request == request else deed for deed in plan.deeds
+        )
+        yield evolve(plan, deeds=shorter)
     for chunk in sorted(set(_names(best())), reverse=True):
         yield _rename(best(), lambda name, gone=chunk: None if name == gone else name)  # type: ignore[misc]
         for other in range(chunk):

@@ -15,7 +15,7 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from evictable.specs.errors import UsageError
-from evictable.specs.mutants.registry import Mutant
+from evictable.specs.mutants.mutant import Mutant
 
 _ORIGINAL = "evictable.impl"
 

@@ -7,32 +7,12 @@ counted once.
 
 from __future__ import annotations
 
-from attrs import frozen
-
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
+from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.tiering import MUTANTS_OF_TIERS
 
-
-@frozen
-class Mutant:
-    """A known defect: one edit of one module of `evictable.impl`."""
-
-    name: str
-    sentence: str
-    """What is wrong, in words."""
-    module: str
-    """Within `evictable.impl`: ``manager``, ``policies.lru``."""
-    old: str
-    """Occurs exactly once in that module's source."""
-    new: str
-    laws: tuple[str, ...]
-    """What it breaks: any search reports the first of them, a long one the others too."""
-    discipline: str = CONTRACT
-    """The most careful caller that notices."""
-    policy: str = "lru"
-
-
-MUTANTS: tuple[Mutant, ...] = (
+_MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- marks ---
     Mutant(
         name="no-mark-when-stored",
@@ -802,6 +782,8 @@ MUTANTS: tuple[Mutant, ...] = (
         discipline=CARELESS,
     ),
 )
+
+MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_TIERS)
 
 
 def named(name: str) -> Mutant:

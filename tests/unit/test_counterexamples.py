@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from itertools import islice
 
 import pytest
 from attrs import evolve
@@ -25,12 +26,13 @@ from seeded import (
     offer,
     stored,
 )
+from tiered import END, EvictsHits, KeepsPins, done, kind_of_tiers
 
 from evictable.model.calls import Call
 from evictable.model.profiles import PROFILES
 from evictable.model.trace import Head, Trace, read, write
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, HOSTILE
 from evictable.specs.callers.walk import walk
 from evictable.specs.counterexamples import judge_recorded, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
@@ -43,7 +45,8 @@ HEAD = Head(capacity=3)
 
 def recorded(kind: SubjectKind, setup: Setup, sequence: Sequence[Call], profile: str = PROFILE) -> Trace:
     """Played, written, and read again."""
-    head = Head(capacity=setup.capacity, events=setup.events)
+    tiers, request_level = setup.tiers, setup.request_level
+    head = Head(capacity=setup.capacity, events=setup.events, tiers=tiers, request_level=request_level)
     return read(write(replay(kind, setup, profile, sequence, head)[1]))
 
 
@@ -56,6 +59,7 @@ def recorded(kind: SubjectKind, setup: Setup, sequence: Sequence[Call], profile:
             Head(capacity=2, store_threshold=3, max_tracker_size=9),
             Setup(2, store_threshold=3, max_tracker_size=9),
         ),
+        (Head(capacity=2, tiers=3, request_level=(0, 2)), Setup(2, tiers=3, request_level=(0, 2))),
     ],
 )
 def test_how_the_subject_of_a_trace_is_built(head: Head, setup: Setup) -> None:
@@ -127,6 +131,42 @@ def test_what_was_recorded_of_a_bad_subject_is_judged_as_bad(manager: type, capa
     for session in broken:
         trace = recorded(kind, session.setup, [record.call for record in session.records])
         assert laws(session.broken) == laws(judge_recorded(trace, PROFILE))
+
+
+@pytest.mark.parametrize("discipline", [CONTRACT, CARELESS, HOSTILE])
+@pytest.mark.parametrize("capacity", [2, 20])
+def test_what_was_recorded_of_good_tiers_is_judged_good(discipline: str, capacity: int) -> None:
+    setup = Setup(capacity, tiers=2)
+    for session in walk(BUILT_IN, setup, PROFILE, discipline, Budget(max_calls=400), 1, vary_capacity=False):
+        trace = recorded(BUILT_IN, session.setup, [record.call for record in session.records])
+        assert [record.exchanges for record in session.records] == [entry.exchanges for entry in trace.entries]
+        assert [] == laws(judge_recorded(trace, PROFILE))
+
+
+@pytest.mark.parametrize(
+    ("kind", "law"),
+    [(kind_of_tiers(KeepsPins), "pin-has-job"), (kind_of_tiers(primary=EvictsHits), "hit-loads")],
+    ids=["keeps pins", "evicts hits"],
+)
+def test_what_was_recorded_of_bad_tiers_is_judged_as_bad(kind: SubjectKind, law: str) -> None:
+    setup = Setup(2, tiers=2)
+    sessions = walk(kind, setup, PROFILE, CONTRACT, Budget(max_calls=4000), 1, vary_capacity=False)
+    broken = list(islice((session for session in sessions if law in laws(session.broken)), 5))
+    assert broken
+    for session in broken:
+        trace = recorded(kind, session.setup, [record.call for record in session.records])
+        assert laws(session.broken) == laws(judge_recorded(trace, PROFILE))
+
+
+def test_a_counterexample_with_tiers_says_how_many() -> None:
+    kind = kind_of_tiers(KeepsPins)
+    setup = Setup(1, tiers=2)
+    sequence = (announce("r1"), offer("r1", 1), stored("r1", 1), done(1), END)
+    found = Shrinker(kind, PROFILE, CONTRACT, "pin-has-job").shrink(setup, sequence)
+    assert found is not None
+    trace = read(write(trace_of(kind, found, CONTRACT)))
+    assert (setup, found.calls) == (setup_of(trace.head), trace.calls)
+    assert [record.exchanges for record in found.records] == [entry.exchanges for entry in trace.entries]
 
 
 def lines(*entries: dict[str, object]) -> list[str]:

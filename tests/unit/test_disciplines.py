@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
+from attrs import evolve
 from seeded import (
     DRAIN,
+    PROFILE,
     RESET,
     STATS,
     Puppet,
@@ -23,10 +25,14 @@ from seeded import (
     stored,
     touch,
 )
+from tiered import BEGUN, END, delay, done, fill, peer
 
+from evictable.model import calls
 from evictable.model.calls import Call
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT, Promises
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE, Promises
+from evictable.specs.session import play
 from evictable.specs.subjects.base import Setup
+from evictable.specs.subjects.builtin import BUILT_IN
 
 
 def promises_after(sequence: Sequence[Call], events: bool = True) -> Promises:
@@ -174,3 +180,82 @@ def test_a_late_report_that_was_taken_makes_room_for_another_transfer(late: Call
 def test_each_occurrence_is_a_load_of_its_own() -> None:
     promises = promises_after((*holding(1), load("r1", 1, 1), loaded("r1", 1)))
     assert (None, False) == (promises.breach(loaded("r1", 1), CONTRACT), promises.at_rest)
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+
+def promises_with_tiers(sequence: Sequence[Call]) -> Promises:
+    """What was promised when the built-in manager, over one tier, has answered these calls."""
+    session = play(BUILT_IN, Setup(3, tiers=1), PROFILE, sequence)
+    assert (len(sequence), ()) == (len(session.records), session.broken)
+    return session.promises
+
+
+PROMOTED = (*BEGUN, fill(0, 5), lookup("r1", 5), END, done(0, 5))
+STORED = (*BEGUN, offer("r1", 1), stored("r1", 1))
+
+BREACHES_WITH_TIERS = {
+    "a completion of nothing": (STORED, stored("r1"), "a completion of nothing"),
+    "a peer with the name of a request": (BEGUN, peer(0, "r1", 1), "r1 is not a fresh id"),
+    "a peer with the name of a peer": ((*BEGUN, peer(0, "p1", 1)), peer(0, "p1", 1), "p1 is not a fresh id"),
+    "a request with the name of a peer": ((*BEGUN, peer(0, "p1", 1)), announce("p1"), "p1 is not a fresh id"),
+    "a peer that asks twice": (BEGUN, peer(0, "p1", 1, 1), "a key twice in one call"),
+    "a load in the next step": ((*STORED, lookup("r1", 1), END), load("r1", 1), "the latest lookup of [1] was not"),
+    "a load of what is promoted": ((*BEGUN, fill(0, 5), lookup("r1", 5)), load("r1", 5), "the latest lookup of [5]"),
+    "a reset with a reservation untold": (
+        (*BEGUN, fill(0, 5), lookup("r1", 5)),
+        RESET,
+        "a reset with events undrained",
+    ),
+    "a reset with an arrival untold": (
+        (*BEGUN, fill(0, 5), lookup("r1", 5), DRAIN, END, done(0, 5), END),
+        RESET,
+        "a reset with events undrained",
+    ),
+}
+
+
+@pytest.mark.parametrize(("sequence", "call", "breach"), BREACHES_WITH_TIERS.values(), ids=BREACHES_WITH_TIERS.keys())
+def test_a_breach_of_the_contract_with_tiers(sequence: Sequence[Call], call: Call, breach: str) -> None:
+    promises = promises_with_tiers(sequence)
+    assert str(promises.breach(call, CONTRACT)).startswith(breach)
+    assert str(promises.breach(call, HOSTILE)).startswith(breach)
+    assert None is promises.breach(call, CARELESS)
+
+
+FINE_WITH_TIERS = {
+    "what happens in a tier": (BEGUN, fill(0, 1)),
+    "a tier that takes its time": (BEGUN, delay(0, 1)),
+    "the end of a step": (STORED, END),
+    "the end of a job, in part": (STORED, done(0)),
+    "a fresh peer": ((*BEGUN, peer(0, "p1", 1)), peer(0, "p2", 1)),
+    "a load of what was promoted": ((*PROMOTED, lookup("r1", 5)), load("r1", 5)),
+    "a load after another lookup has made room": (
+        (*STORED, lookup("r1", 1), fill(0, 5), lookup("r2", 5)),
+        load("r1", 1),
+    ),
+    "a reset while a job is under way": ((*STORED, DRAIN), RESET),
+    "a reset after the rest was told": ((*PROMOTED, END, DRAIN), RESET),
+}
+
+
+@pytest.mark.parametrize(("sequence", "call"), FINE_WITH_TIERS.values(), ids=FINE_WITH_TIERS.keys())
+def test_what_keeps_the_contract_with_tiers(sequence: Sequence[Call], call: Call) -> None:
+    assert None is promises_with_tiers(sequence).breach(call, CONTRACT)
+
+
+@pytest.mark.parametrize("call", [END, fill(0, 1), delay(0, 1), done(0, 1), peer(0, "p1", 1)], ids=str)
+def test_without_tiers_nothing_happens_in_them(call: Call) -> None:
+    assert {"there are no tiers"} == {Promises().breach(call, under) for under in (CONTRACT, CARELESS, HOSTILE)}
+
+
+def test_only_a_hostile_caller_makes_a_tier_raise() -> None:
+    promises = promises_with_tiers((*BEGUN, offer("r1", 1)))
+    call = evolve(stored("r1", 1), raises_in=calls.FAULTS[0])
+    assert {"submit_store of a tier raises"} == {promises.breach(call, under) for under in (CONTRACT, CARELESS)}
+    assert None is promises.breach(call, HOSTILE)
+
+
+def test_a_hostile_caller_keeps_the_contract_otherwise() -> None:
+    assert "r9 was not announced" == promises_with_tiers(BEGUN).breach(lookup("r9", 1), HOSTILE)

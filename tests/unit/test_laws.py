@@ -404,6 +404,13 @@ TIER_CASES = {
             "num_resident": 1,
         },
     ),
+    "room is made in another slot than is said": TierCase(
+        ("pin-has-job",),
+        Difference("5 in slot 0, as its job has it", "5 is in slot 1", (5,)),
+        PROMOTING[:-1],
+        PROMOTING[-1],
+        shown={"slots": {5: 1}},
+    ),
     "what a lookup called HIT makes room": TierCase(
         ("hit-loads",),
         Difference("[1, 2] stay, HIT in this step, until r1 has loaded them", "[1] are gone", (1,)),
@@ -462,6 +469,20 @@ TIER_CASES = {
         (lookup("r1", 5), HIT_PENDING, room(5, 2, 1)),
         right=((lookup("r1", 5), HIT_PENDING, room(5, 2)),),
         options={"capacity": 3},
+    ),
+    "a block goes although no room is made": TierCase(
+        ("legal-step",),
+        Difference("ref_cnt of 2: 0", "0 became absent", (2,)),
+        FULL,
+        (lookup("r1", 1), HIT),
+        shown={
+            "ref_cnt": {1: 0},
+            "slots": {1: 0},
+            "evictable": (1,),
+            "num_evictable": 1,
+            "num_free": 1,
+            "num_resident": 1,
+        },
     ),
     "a store is not cascaded": TierCase(
         ("answer",),
@@ -604,7 +625,7 @@ def test_every_law_has_a_case() -> None:
 
 def test_laws_of_tiers_have_cases_with_tiers() -> None:
     broken = {law for case in TIER_CASES.values() for law in case.laws}
-    assert {law.id for law in LAWS if law.needs_tiers} == broken - {"answer", "evict-order"}
+    assert {law.id for law in LAWS if law.needs_tiers} == broken - {"answer", "evict-order", "legal-step"}
 
 
 def test_a_law_that_needs_the_inside_says_nothing_without_it() -> None:

@@ -12,17 +12,31 @@ from seeded import Puppet, kind_of
 
 from evictable.model import calls
 from evictable.model.calls import Call
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES
-from evictable.specs.callers.proposals import MISTAKES, Proposer, mistakes_of
+from evictable.model.exchanges import Exchange, Submitted
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, HOSTILE
+from evictable.specs.callers.proposals import (
+    ACTIONS,
+    ESSENTIAL,
+    ESSENTIAL_WITH_TIERS,
+    MISTAKES,
+    TIER_ACTIONS,
+    TIER_FAULT,
+    Proposer,
+    mistakes_of,
+)
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup
+from evictable.specs.subjects.builtin import BUILT_IN
 
 KEYS = tuple(range(7))
+WITH_TIERS = tuple({**ACTIONS, **TIER_ACTIONS})
 
 
-def proposer(discipline: str, seed: int, **changes: object) -> Proposer:
-    session = Session.begin(kind_of(Puppet), Setup(3), "lru-evictable", discipline)
-    return Proposer(session, Random(seed), KEYS, **changes)  # type: ignore[arg-type]
+def proposer(discipline: str, seed: int, tiers: int = 0, **changes: object) -> Proposer:
+    kind = BUILT_IN if tiers else kind_of(Puppet)
+    session = Session.begin(kind, Setup(3, tiers=tiers), "lru-evictable", discipline)
+    actions = WITH_TIERS if tiers else tuple(ACTIONS)
+    return Proposer(session, Random(seed), KEYS, **{"actions": actions, **changes})  # type: ignore[arg-type]
 
 
 def proposed(of: Proposer, count: int) -> list[Call]:
@@ -35,17 +49,55 @@ def proposed(of: Proposer, count: int) -> list[Call]:
     return made
 
 
-@settings(max_examples=20)
-@given(seed=st.integers(0, 2**32), discipline=st.sampled_from(DISCIPLINES))
-def test_no_proposal_breaks_a_promise(seed: int, discipline: str) -> None:
-    of = proposer(discipline, seed, mistakes=mistakes_of(discipline), mistake_rate=0.3)
+@settings(max_examples=40)
+@given(seed=st.integers(0, 2**32), discipline=st.sampled_from((*DISCIPLINES, HOSTILE)), tiers=st.integers(0, 2))
+def test_no_proposal_breaks_a_promise(seed: int, discipline: str, tiers: int) -> None:
+    of = proposer(discipline, seed, tiers, mistakes=mistakes_of(discipline), mistake_rate=0.3)
     assert 60 == len(proposed(of, 60))
     assert len(of.session.promises.live) <= of.requests + 1
 
 
 def test_everything_a_scheduler_does_turns_up() -> None:
     names = {call.name for seed in range(20) for call in proposed(proposer(CONTRACT, seed), 50)}
-    assert set(calls.CallName) == names
+    assert set(calls.CallName) - calls.WITH_TIERS == names
+
+
+def test_with_tiers_everything_turns_up() -> None:
+    made = [call for seed in range(20) for call in proposed(proposer(CONTRACT, seed, tiers=2), 50)]
+    assert set(calls.CallName) == {call.name for call in made}
+    assert {True, False} == {call.success for call in made if call.name == calls.RESET_CACHE}
+    assert {None, 0, 1} == {call.tier for call in made}
+
+
+def test_tiers_hold_something_from_the_beginning() -> None:
+    first = [proposed(proposer(CONTRACT, seed, tiers=1), 1)[0] for seed in range(20)]
+    assert 10 < sum(call.name == calls.FILL_TIER and bool(call.keys) for call in first) < 20
+
+
+def said_by(of: Proposer, count: int) -> list[Exchange]:
+    proposed(of, count)
+    return [exchange for record in of.session.records for exchange in record.exchanges]
+
+
+def test_jobs_end_whole_in_part_and_not_at_all() -> None:
+    shares = set()
+    for seed in range(40):
+        of = proposer(CONTRACT, seed, tiers=1)
+        jobs = [len(one.keys) for one in said_by(of, 100) if isinstance(one, Submitted)]
+        ended = [record.call for record in of.session.records]
+        shares |= {len(call.keys) / jobs[call.job] for call in ended if call.job is not None}
+    assert {0, 1 / 2, 1} <= shares <= {0, 1 / 3, 1 / 2, 2 / 3, 1}
+
+
+def test_what_is_essential_makes_tiers_work() -> None:
+    essential = tuple(sorted(ESSENTIAL | ESSENTIAL_WITH_TIERS))
+    said = [one for seed in range(5) for one in said_by(proposer(CONTRACT, seed, 1, actions=essential), 60)]
+    assert {True, False} == {one.promotion for one in said if isinstance(one, Submitted)}
+
+
+def test_what_is_not_there_is_not_dealt_with() -> None:
+    of = proposer(CONTRACT, 1, tiers=1, actions=("load hits", "finish job"))
+    assert {calls.FILL_TIER, calls.ON_NEW_REQUEST} == {call.name for call in proposed(of, 40)}
 
 
 def test_what_is_left_out_does_not_turn_up() -> None:
@@ -55,6 +107,17 @@ def test_what_is_left_out_does_not_turn_up() -> None:
 
 def test_only_a_careless_caller_makes_mistakes() -> None:
     assert ((), MISTAKES) == (mistakes_of(CONTRACT), mistakes_of(CARELESS))
+
+
+def test_the_mistakes_of_a_hostile_caller_are_those_of_the_tiers() -> None:
+    assert (TIER_FAULT,) == mistakes_of(HOSTILE)
+    faults = set()
+    for seed in range(5):
+        of = proposer(HOSTILE, seed, tiers=2, mistakes=(TIER_FAULT,), mistake_rate=0.5)
+        faults |= {(call.raises_in, call.name, call.at) for call in proposed(of, 100) if call.raises_in is not None}
+    stores, loads = {calls.COMPLETE_STORE, calls.PREPARE_STORE}, {calls.ON_SCHEDULE_END}
+    expected = {"submit_store": stores, "submit_load": loads}
+    assert {(method, name, at) for method, names in expected.items() for name in names for at in (1, 2)} == faults
 
 
 BREACHES = {

@@ -6,25 +6,34 @@ from typing import Any, ClassVar
 
 import pytest
 from seeded import PROFILE, Leaks, Miscounts, Unpins, kind_of_manager, laws
+from tiered import EvictsHits, KeepsPins, kind_of_tiers
 
 from evictable.impl import CPUOffloadingManager
+from evictable.impl.tiering import TieringOffloadingManager
 from evictable.model.laws import LAWS
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.search import (
     CONFORMS,
     ENGINES,
+    ENGINES_WITH_TIERS,
+    FURTHER_TRIES_OF_PLANS,
     HYPOTHESIS,
     INCONCLUSIVE,
     INDISPENSABLE,
+    INDISPENSABLE_WITH_TIERS,
     RANDOM,
+    SCHEDULER,
     VIOLATES,
     Finding,
     Search,
     Task,
+    engines_for,
 )
 from evictable.specs.session import play
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.builtin import BUILT_IN
+
+WITHOUT_TIERS = [law.id for law in LAWS if not law.needs_tiers]
 
 
 def search(
@@ -32,9 +41,10 @@ def search(
     engines: tuple[str, ...] = (RANDOM,),
     max_calls: int = 1500,
     discipline: str = CONTRACT,
+    tiers: int = 0,
     **changes: Any,
 ) -> Search:
-    found = Search(Task(kind, Setup(3), PROFILE, discipline, seed=1), **changes)
+    found = Search(Task(kind, Setup(3, tiers=tiers), PROFILE, discipline, seed=1), **changes)
     found.run(engines, max_calls, None)
     return found
 
@@ -75,7 +85,7 @@ def test_what_conforms_is_said_to() -> None:
 def test_nothing_tried_is_nothing_known(discipline: str, out_of_reach: set[str]) -> None:
     untried = Search(Task(BUILT_IN, Setup(3), PROFILE, discipline))
     assert (INCONCLUSIVE, INDISPENSABLE) == (untried.verdict, untried.untouched)
-    assert [law.id for law in LAWS if law.id not in out_of_reach] == list(untried.not_exercised)
+    assert [law for law in WITHOUT_TIERS if law not in out_of_reach] == list(untried.not_exercised)
 
 
 def test_too_little_tried_is_too_little_known() -> None:
@@ -109,7 +119,7 @@ def test_a_law_that_was_broken_has_been_exercised() -> None:
 
 def test_a_careful_caller_puts_no_foreign_completion_to_the_test() -> None:
     found = search(BUILT_IN, max_calls=3000)
-    assert {law.id for law in LAWS} - {"owner-completes"} == found.exercised
+    assert set(WITHOUT_TIERS) - {"owner-completes"} == found.exercised
     assert () == found.not_exercised
 
 
@@ -166,3 +176,75 @@ def test_most_of_the_calls_search_and_do_not_shrink() -> None:
     found = search(kind_of_manager(Counted), max_calls=10_000)
     shown = sum(law.id in found.findings for law in LAWS)
     assert performed < found.steps, f"although {shown} laws are broken again and again"
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("discipline", "tiers", "expected"),
+    [
+        (CONTRACT, 0, (RANDOM, HYPOTHESIS)),
+        (CONTRACT, 2, (RANDOM, SCHEDULER, HYPOTHESIS)),
+        (CARELESS, 2, (RANDOM, HYPOTHESIS)),
+        (HOSTILE, 2, (RANDOM, HYPOTHESIS)),
+    ],
+)
+def test_scheduler_steps_are_careful_and_need_tiers(discipline: str, tiers: int, expected: tuple[str, ...]) -> None:
+    assert expected == engines_for(ENGINES_WITH_TIERS, discipline, tiers)
+
+
+@pytest.mark.parametrize("discipline", [CONTRACT, CARELESS, HOSTILE])
+def test_what_conforms_with_tiers_is_said_to(discipline: str) -> None:
+    engines = engines_for(ENGINES_WITH_TIERS, discipline, 2)
+    found = search(BUILT_IN, engines, 5000, discipline, tiers=2)
+    assert (CONFORMS, {}, {}, ()) == (found.verdict, found.findings, found.reached, found.not_exercised)
+
+
+@pytest.mark.parametrize("missing", INDISPENSABLE_WITH_TIERS)
+def test_each_law_that_tiers_make_indispensable_is(missing: str) -> None:
+    task = Task(BUILT_IN, Setup(3, tiers=1), PROFILE, CONTRACT)
+    found = Search(task, exercised={law.id for law in LAWS} - {missing})
+    assert (INCONCLUSIVE, (missing,)) == (found.verdict, found.untouched)
+
+
+def test_with_tiers_nothing_tried_is_nothing_known() -> None:
+    untried = Search(Task(BUILT_IN, Setup(3, tiers=1), PROFILE, CARELESS))
+    assert (INCONCLUSIVE, INDISPENSABLE_WITH_TIERS) == (untried.verdict, untried.untouched)
+    assert [law.id for law in LAWS] == list(untried.not_exercised)
+
+
+@pytest.mark.parametrize("engine", ENGINES_WITH_TIERS)
+def test_an_engine_finds_a_pin_that_is_kept(engine: str) -> None:
+    kind = kind_of_tiers(KeepsPins)
+    found = search(kind, (engine,), tiers=1)
+    finding = found.findings["pin-has-job"]
+    assert (VIOLATES, True, engine) == (found.verdict, len(finding.counterexample.calls) <= 6, finding.engine)
+    replayed = play(kind, finding.counterexample.setup, PROFILE, finding.counterexample.calls)
+    assert finding.counterexample.broken == replayed.broken
+
+
+def test_what_a_scheduler_reaches_is_told_apart() -> None:
+    told: list[Finding] = []
+    found = search(kind_of_tiers(primary=EvictsHits), (SCHEDULER,), 4000, tiers=2, on_reached=told.append)
+    reached = found.reached["hit-loads"]
+    assert (SCHEDULER, told[-1], set(found.findings)) == (reached.engine, reached, set(found.reached))
+    assert 0 < reached.steps == found.findings["hit-loads"].steps < found.steps
+    sizes = [finding.counterexample.size for finding in told]
+    assert sorted(set(sizes), reverse=True) == sizes
+    assert len(sizes) <= 1 + FURTHER_TRIES_OF_PLANS
+    assert found.findings["hit-loads"].counterexample.size <= sizes[-1]
+
+
+class StopsAtRest(TieringOffloadingManager):
+    """Answers a request that no scheduler of ours has with errors."""
+
+    def prepare_store(self, keys: Any, req_context: Any) -> Any:
+        if req_context.req_id == "rest":
+            raise RuntimeError
+        return super().prepare_store(keys, req_context)
+
+
+def test_what_only_bringing_a_run_to_rest_breaks_is_not_reached_by_a_scheduler() -> None:
+    found = search(kind_of_tiers(StopsAtRest), (SCHEDULER,), 100, tiers=1)
+    assert ({"answer", "progress"}, {}) == (set(found.findings), found.reached)

@@ -19,8 +19,13 @@ from seeded import (
     outcomes,
     stored,
 )
+from tiered import BEGUN, END, fill, kind_of_tiers
 
-from evictable.model.calls import Answer, Call, Raised
+from evictable.impl.tiering import TieringOffloadingManager
+from evictable.model import calls
+from evictable.model.calls import Answer, Call, Key, Raised
+from evictable.model.exchanges import ToldFinished
+from evictable.model.tiers import TieredManager
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
 from evictable.specs.errors import UsageError
 from evictable.specs.session import Record, Session, play
@@ -113,3 +118,69 @@ def test_no_key_has_to_be_a_number() -> None:
     session.step(offer("r1", "ab"))
     session.finish()
     assert () == session.broken
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+
+def begun_with_tiers(*sequence: Call, capacity: int = 3, tiers: int = 1) -> Session:
+    session = play(BUILT_IN, Setup(capacity, tiers=tiers), PROFILE, sequence, CONTRACT)
+    assert (len(sequence), ()) == (len(session.records), session.broken)
+    return session
+
+
+def closing_of(session: Session) -> list[Record]:
+    before = len(session.records)
+    session.finish()
+    assert () == session.broken
+    return session.records[before:]
+
+
+def test_what_manager_and_tiers_said_is_recorded() -> None:
+    session = begun_with_tiers(*BEGUN, Call(calls.ON_REQUEST_FINISHED, request="r2"))
+    assert (ToldFinished(0, "r2"),) == session.records[-1].exchanges
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        (offer("r1", 1),),
+        (offer("r1", 1), stored("r1", 1)),
+        (fill(0, 5, 6), lookup("r1", 5)),
+        (fill(0, 5, 6), lookup("r1", 5), END),
+    ],
+    ids=["store", "cascade", "staged promotion", "promotion"],
+)
+@pytest.mark.parametrize("tiers", [1, 2])
+def test_bringing_tiers_to_rest(sequence: tuple[Call, ...], tiers: int) -> None:
+    session = begun_with_tiers(*BEGUN, *sequence, tiers=tiers)
+    closing_of(session)
+    model = session.judge.model
+    assert isinstance(model, TieredManager)
+    assert (True, True, {}) == (session.promises.at_rest, model.at_rest, model.jobs)
+    exercised = {"pin-has-job", "hit-loads", "tier-drains", "tier-progress", "slot-contents", "drains", "progress"}
+    assert exercised <= session.judge.exercised
+
+
+@pytest.mark.parametrize(("capacity", "served"), [(1, (0,)), (2, (0, 1)), (3, (0, 1, 2))])
+def test_what_tiers_hold_is_served_as_far_as_it_fits(capacity: int, served: tuple[Key, ...]) -> None:
+    closing = closing_of(begun_with_tiers(fill(0, 0, 1), fill(1, 2), capacity=capacity, tiers=2))
+    loads = [record.call for record in closing if record.call.name == calls.PREPARE_LOAD]
+    assert [Call(calls.PREPARE_LOAD, served, "waiting")] == loads
+
+
+def test_above_tiers_stores_are_completed_as_they_were_prepared() -> None:
+    prepared = (offer("r1", 1), failed("r1", 1), offer("r1", 1, 2), offer("r2", 2, 3))
+    closing = closing_of(begun_with_tiers(*BEGUN, *prepared))
+    ended = [record.call for record in closing if record.call.name == calls.COMPLETE_STORE]
+    assert [stored("r1", 1, 2), stored("r2", 3)] == ended[:2]
+
+
+def test_a_manager_that_hears_of_no_job_does_not_come_to_rest() -> None:
+    class Deaf(TieringOffloadingManager):
+        def _poll(self) -> None:
+            self._polled_this_step = True
+
+    session = play(kind_of_tiers(Deaf), Setup(3, tiers=1), PROFILE, (*BEGUN, offer("r1", 1), stored("r1", 1)))
+    session.finish()
+    assert ["tier-drains"] == laws(session.broken)

@@ -28,8 +28,10 @@ from seeded import (
     stored,
     touch,
 )
+from tiered import END, KeepsPins, done, fill, kind_of_tiers, peer
 
 from evictable.impl import ReqContext
+from evictable.impl.tiering import TieringOffloadingManager
 from evictable.model.calls import Answer, Call
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, Promises
@@ -217,3 +219,56 @@ def test_events_are_put_on_where_a_subject_has_them(events: bool) -> None:
     kind = evolve(kind_of_manager(Leaks), events=events)
     sequence = (offer("r1", 1), failed("r1", 1))
     assert events == shrunk(kind, "slots-conserved", CARELESS, Setup(1, events=False), sequence).setup.events
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+FAILING = (offer("r1", 7), stored("r1", 7), done(0, 7), END)
+SHORTEST = (announce("r1"), offer("r1", 0), stored("r1", 0), done(0), END)
+
+
+@pytest.mark.parametrize(
+    "sequence",
+    [
+        (announce("r1"), offer("r1", 1), stored("r1", 1), done(0), END),
+        # Jobs that nobody needs come before, between and after the one that fails.
+        (announce("r1"), *FAILING, offer("r1", 1), stored("r1", 1), done(1), END),
+        (
+            *(announce("r1"), announce("r2"), offer("r1", 7), offer("r2", 8), offer("r1", 1)),
+            *(stored("r2", 8), stored("r1", 1), stored("r1", 7), done(2, 7), done(1), END),
+        ),
+        # A promotion is one, too, and so is what a peer reads.
+        (
+            *(announce("r1"), fill(0, 7), lookup("r1", 7), END, done(0, 7), peer(0, "p1", 7), END),
+            *(offer("r1", 1), stored("r1", 1), done(2), END),
+        ),
+    ],
+    ids=["none", "before", "around", "others"],
+)
+def test_jobs_are_numbered_anew_when_calls_that_submit_some_go(sequence: Sequence[Call]) -> None:
+    kind = kind_of_tiers(KeepsPins)
+    assert SHORTEST == shrunk(kind, "pin-has-job", CONTRACT, Setup(3, tiers=1), sequence).calls
+
+
+def test_jobs_of_two_tiers_come_from_one_call() -> None:
+    sequence = (announce("r1"), offer("r1", 7), stored("r1", 7), *FAILING[2:], offer("r1", 1), stored("r1", 1), done(3))
+    smallest = shrunk(kind_of_tiers(KeepsPins), "pin-has-job", CONTRACT, Setup(3, tiers=2), (*sequence, END))
+    assert (*SHORTEST[:3], done(1), END) == smallest.calls
+
+
+class Forgets(TieringOffloadingManager):
+    """Does not bring what is there already to the tiers that want whole requests."""
+
+    def _cascade_present(self, keys: Any, request: Any) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("manager", "law", "needed"), [(KeepsPins, "pin-has-job", ()), (Forgets, "answer", (1,))], ids=["not", "needed"]
+)
+def test_tiers_that_want_whole_requests_stay_where_they_are_needed(
+    manager: Any, law: str, needed: tuple[int, ...]
+) -> None:
+    sequence = (*SHORTEST, lookup("r1", 0), offer("r1", 0), END)
+    setup = Setup(2, tiers=2, request_level=(1,))
+    assert needed == shrunk(kind_of_tiers(manager), law, CONTRACT, setup, sequence).setup.request_level

@@ -5,10 +5,11 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
+from attrs import evolve
 from seeded import PROFILE, Miscounts, Puppet, kind_of, kind_of_manager
 
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, HOSTILE
 from evictable.specs.callers.walk import CAPACITIES, KEYS, LARGE, TRACKER_SIZES, walk
 from evictable.specs.session import Record, Session
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -81,3 +82,31 @@ def test_an_order_that_heeds_requests_is_told_positions_and_groups() -> None:
     made = [record.call for session in sessions for record in session.records]
     assert any(call.positions for call in made)
     assert any(isinstance(key, str) for call in made for key in call.keys)
+
+
+# --- with tiers -----------------------------------------------------------------------------------
+
+TIERED = Setup(3, tiers=2)
+
+
+@pytest.mark.parametrize("discipline", [*DISCIPLINES, HOSTILE])
+def test_with_tiers_a_seed_and_a_number_of_calls_make_one_run(discipline: str) -> None:
+    first, again, other = (
+        episodes(discipline=discipline, setup=TIERED, seed=seed, max_calls=800)[0] for seed in (1, 1, 2)
+    )
+    assert records(first) == records(again)
+    assert records(first) != records(other)
+    assert {()} == {session.broken for session in first}
+
+
+@pytest.mark.parametrize(
+    ("able", "wanting"), [(True, {(), (0,), (1,), (0, 1)}), (False, {()})], ids=["whole requests", "blocks only"]
+)
+def test_any_tier_may_want_whole_requests_where_there_are_such(able: bool, wanting: set[tuple[int, ...]]) -> None:
+    sessions, _ = episodes(evolve(BUILT_IN, request_level=able), setup=TIERED, max_calls=4000)
+    assert wanting == {session.setup.request_level for session in sessions}
+
+
+def test_with_tiers_an_episode_ends_when_they_are_at_rest() -> None:
+    sessions, _ = episodes(setup=TIERED, max_calls=1500)
+    assert [{}] * (len(sessions) - 1) == [session.judge.model.jobs for session in sessions[:-1]]  # type: ignore[attr-defined]

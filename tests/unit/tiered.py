@@ -6,7 +6,7 @@ after it, or something else: so a test says exactly where a manager went astray,
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from types import MappingProxyType, SimpleNamespace
 from typing import Any
 
@@ -17,7 +17,7 @@ from evictable.impl import ReqContext
 from evictable.impl.tiering import CPUPrimaryTierOffloadingManager, TieringOffloadingManager
 from evictable.impl.tiering.base import SecondaryTierManager
 from evictable.model import calls
-from evictable.model.calls import HIT, HIT_PENDING, Call, Key, Outcome, Stored
+from evictable.model.calls import HIT, HIT_PENDING, Call, Key, Stored
 from evictable.model.exchanges import Reported, Reserved, Submitted, Waited
 from evictable.model.profiles import reference
 from evictable.model.snapshot import Snapshot
@@ -213,11 +213,3 @@ class KeepsPins(TieringOffloadingManager):
             super()._end(job, success, successful_keys)
         else:
             del self._jobs[job.metadata.job_id]
-
-
-def calls_of(records: Sequence[Any]) -> list[Call]:
-    return [record.call for record in records]
-
-
-def outcome_of(step: Told) -> Outcome:
-    return step[1] if isinstance(step, tuple) else None

@@ -1,0 +1,34 @@
+"""What a mutant is."""
+
+from __future__ import annotations
+
+from attrs import frozen
+
+from evictable.specs.callers.disciplines import CONTRACT
+
+
+@frozen
+class Mutant:
+    """A known defect: one edit of one module of `evictable.impl`."""
+
+    name: str
+    sentence: str
+    """What is wrong, in words."""
+    module: str
+    """Within `evictable.impl`: ``manager``, ``policies.lru``."""
+    old: str
+    """Occurs exactly once in that module's source."""
+    new: str
+    laws: tuple[str, ...]
+    """What it breaks: any search reports the first of them, a long one the others too."""
+    discipline: str = CONTRACT
+    """The most careful caller that notices."""
+    policy: str = "lru"
+    tiers: int = 0
+    """The fewest tiers below the manager with which anybody notices."""
+
+    @property
+    def options(self) -> str:
+        """How to tell `evictable check` to search where it is noticed."""
+        tiers = f" --tiers {self.tiers}" if self.tiers else ""
+        return f"--policy {self.policy} --discipline {self.discipline}{tiers}"
