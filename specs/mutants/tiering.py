@@ -42,7 +42,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
             "        if output is None:\n"
             "            output = self._begin_store(new, keys, 0, req_context.req_id)"
         ),
-        laws=("hit-loads", "answer"),
+        laws=("hit-loads",),
     ),
     _tiered(
         name="blocks-chase-each-other",
@@ -87,7 +87,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a lookup says HIT where a promotion has only begun",
         old="LookupResult.HIT_PENDING if promoted else LookupResult.MISS",
         new="LookupResult.HIT if promoted else LookupResult.MISS",
-        laws=("answer",),
+        laws=("answer", "legal-step"),
     ),
     _tiered(
         name="no-room-answered-pending",
@@ -219,7 +219,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a cascade pins its keys, and no tier is given the job",
         old="self._submit(self._jobs[job.job_id])",
         new="pass",
-        laws=("answer", "legal-step"),
+        laws=("answer", "legal-step", "tier-drains"),
     ),
     _tiered(
         name="promotion-not-registered",
@@ -230,42 +230,42 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
             "        if not is_promotion:\n"
             "            self._jobs[job_id] = job"
         ),
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="job-ids-repeat",
         sentence="two jobs that are under way have the same id",
         old="self._num_jobs += 1",
         new="self._num_jobs = 1 - self._num_jobs",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "answer", "tier-drains"),
     ),
     _tiered(
         name="pins-outlive-the-job",
         sentence="a store into a tier ends and its keys stay pinned",
         old="self.primary_tier.complete_read(job.keys, job.owner)",
         new="pass",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="failed-job-keeps-its-pins",
         sentence="a store into a tier fails and its keys stay pinned",
         old="self.primary_tier.complete_read(job.keys, job.owner)",
         new="if success:\n                self.primary_tier.complete_read(job.keys, job.owner)",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="failed-promotion-kept-as-present",
         sentence="what a promotion has failed to bring counts as ready",
         old="self.primary_tier.complete_write(lost, job.owner, False)",
         new="self.primary_tier.complete_write(lost, job.owner)",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "answer"),
     ),
     _tiered(
         name="failed-promotion-keeps-its-slot",
         sentence="what a promotion has failed to bring counts as pending for ever",
         old="self.primary_tier.complete_write(lost, job.owner, False)",
         new="pass",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="promoted-in-part-taken-for-whole",
@@ -286,7 +286,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a block that a promotion has brought stays pinned for a load that may never come",
         old="job.keys = lost\n",
         new="job.keys = lost\n                self.primary_tier.prepare_read(arrived, job.owner)\n",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="pin-of-a-job-for-its-request",
@@ -357,7 +357,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a tier that refuses a store leaves its keys pinned",
         old="self._end(job, success=False)",
         new="if job.metadata.is_promotion:\n                self._end(job, success=False)",
-        laws=("pin-has-job", "drains"),
+        laws=("pin-has-job", "tier-drains", "drains"),
         discipline=HOSTILE,
     ),
     _tiered(
@@ -365,7 +365,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a tier that refuses a promotion leaves its slots reserved",
         old="self._end(job, success=False)",
         new="if not job.metadata.is_promotion:\n                self._end(job, success=False)",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
         discipline=HOSTILE,
     ),
     _tiered(
@@ -438,7 +438,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="of several results the first is applied, the others are taken and kept for later",
         old="while self._results:",
         new="if self._results:",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="latest-result-first",
@@ -556,7 +556,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a promotion that has arrived is cascaded before the offer that could have evicted it",
         old="self._results.popleft()",
         new="self._results.popleft()\n        self._unpark_arrived()",
-        laws=("no-false-refusal", "answer"),
+        laws=("no-false-refusal",),
     ),
     # --- peers ---
     _tiered(
@@ -581,7 +581,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a tier reports the job that a peer asked for, and that is taken for another tier's",
         old="self._manager.create_store_job(keys, req_context, self._tier_idx)",
         new="self._manager.create_store_job(keys, req_context)",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
         tiers=2,
     ),
     # --- resets ---
@@ -616,14 +616,14 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="after a reset a tier is given the promotions from before, whose slots are another's",
         old="self._staged.clear()",
         new="pass",
-        laws=("pin-has-job",),
+        laws=("pin-has-job", "tier-drains"),
     ),
     _tiered(
         name="reset-keeps-jobs",
         sentence="after a reset the jobs from before give back what they no longer hold",
         old="self._poll()\n        self.primary_tier.reset_cache()\n        self._jobs.clear()",
         new="self.primary_tier.reset_cache()",
-        laws=("answer",),
+        laws=("answer", "progress"),
     ),
     # --- events ---
     _tiered(
@@ -631,7 +631,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
         sentence="a key that a promotion has brought is announced twice",
         old="job.keys = lost\n",
         new="job.keys = lost\n                self.primary_tier._announce(arrived, removed=False)\n",
-        laws=("events-once", "events-replay"),
+        laws=("events-once",),
     ),
     _tiered(
         name="promotion-not-announced",

@@ -29,7 +29,8 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
     if name.startswith(_MUTANT):
         from evictable.specs.mutants import registry
 
-        registry.named(name.removeprefix(_MUTANT))
+        mutant = registry.named(name.removeprefix(_MUTANT))
+        report(f"{name}: {mutant.sentence}; noticed with {mutant.options}")
         return name
     if name.startswith("vllm=="):
         return f"vllm=={releases.fetch(name.removeprefix('vllm=='), report).name}"

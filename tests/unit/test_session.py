@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 from seeded import (
     PROFILE,
+    RESET,
     Leaks,
     Puppet,
     announce,
@@ -19,7 +20,7 @@ from seeded import (
     outcomes,
     stored,
 )
-from tiered import BEGUN, END, fill, kind_of_tiers
+from tiered import BEGUN, END, done, fill, kind_of_tiers
 
 from evictable.impl.tiering import TieringOffloadingManager
 from evictable.model import calls
@@ -28,6 +29,7 @@ from evictable.model.exchanges import ToldFinished
 from evictable.model.tiers import TieredManager
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
 from evictable.specs.errors import UsageError
+from evictable.specs.judge import SMALL
 from evictable.specs.session import Record, Session, play
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
@@ -167,6 +169,20 @@ def test_what_tiers_hold_is_served_as_far_as_it_fits(capacity: int, served: tupl
     closing = closing_of(begun_with_tiers(fill(0, 0, 1), fill(1, 2), capacity=capacity, tiers=2))
     loads = [record.call for record in closing if record.call.name == calls.PREPARE_LOAD]
     assert [Call(calls.PREPARE_LOAD, served, "waiting")] == loads
+
+
+@pytest.mark.parametrize(("capacity", "waiting"), [(SMALL, ["r1", "waiting"]), (SMALL + 1, ["waiting"])])
+def test_in_a_small_cache_a_request_that_has_been_about_waits_too(capacity: int, waiting: list[str]) -> None:
+    closing = closing_of(begun_with_tiers(*BEGUN, offer("r1", 1), stored("r1", 1), fill(0, 2), capacity=capacity))
+    loads = [record.call.request for record in closing if record.call.name == calls.PREPARE_LOAD]
+    assert waiting == loads
+
+
+def test_nobody_waits_to_load_what_was_loaded_before_a_reset_and_not_reported() -> None:
+    held = (offer("r1", 1), stored("r1", 1), done(0, 1), END, lookup("r1", 1), load("r1", 1), RESET)
+    session = play(BUILT_IN, Setup(1, tiers=1), PROFILE, (announce("r1"), *held), CARELESS)
+    closing = closing_of(session)
+    assert ["waiting"] == [record.call.request for record in closing if record.call.name == calls.PREPARE_LOAD]
 
 
 def test_above_tiers_stores_are_completed_as_they_were_prepared() -> None:

@@ -673,6 +673,14 @@ def test_a_slow_tier_is_no_circle() -> None:
     assert {} == broken_by(*BEGUN, *slow * 3)
 
 
+def test_a_tier_that_refuses_is_no_circle() -> None:
+    steps: list[Told] = [*BEGUN, fill(0, 5)]
+    for job in range(3):
+        steps.append((lookup("r1", 5), HIT_PENDING, room(5, 0)))
+        steps.append((END, None, promotion(job, {5: 0}, raised=True)))
+    assert {} == broken_by(*steps)
+
+
 def test_a_request_that_has_finished_waits_for_nothing() -> None:
     asked = ((lookup("r1", 5), MISS), END)
     assert {} == broken_by(*BEGUN, fill(0, 5), FINISHED, END, *asked * 3)
