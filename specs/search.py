@@ -23,11 +23,12 @@ INCONCLUSIVE = "inconclusive"
 RANDOM = "random"
 HYPOTHESIS = "hypothesis"
 SCHEDULER = "scheduler"
+EXHAUSTIVE = "exhaustive"
 ENGINES = (RANDOM, HYPOTHESIS)
 ENGINES_WITH_TIERS = (RANDOM, SCHEDULER, HYPOTHESIS)
 """Scheduler steps are careful: they are what a careful search of a manager with tiers adds."""
 # The walk is an order of magnitude faster; the machine varies what the walk was not written to vary.
-_SHARES = {RANDOM: 0.75, HYPOTHESIS: 0.25, SCHEDULER: 0.5}
+_SHARES = {RANDOM: 0.75, HYPOTHESIS: 0.25, SCHEDULER: 0.5, EXHAUSTIVE: 0.5}
 
 
 def engines_for(engines: tuple[str, ...], discipline: str, tiers: int) -> tuple[str, ...]:
@@ -155,6 +156,8 @@ class Search:
                 ended(session)
         elif engine == SCHEDULER:
             self._run_scheduler(budget, ended)
+        elif engine == EXHAUSTIVE:
+            self._run_exhaustive(budget, ended)
         else:
             from evictable.specs.callers import machine  # Hypothesis: a good part of a short run's time
 
@@ -169,6 +172,25 @@ class Search:
                 vary_capacity=task.vary_capacity,
                 vary_tracker=task.vary_tracker,
             )
+
+    def _run_exhaustive(self, budget: Budget, ended: Callable[[Session], None]) -> None:
+        from evictable.specs.exhaustive.explore import Exploration  # seldom asked for
+        from evictable.specs.exhaustive.locksteps import scopes_for
+
+        task = self.task
+        for scope in scopes_for(
+            task.kind,
+            task.setup,
+            task.profile,
+            task.discipline,
+            vary_capacity=task.vary_capacity,
+            vary_tracker=task.vary_tracker,
+        ):
+            if budget.spent:
+                return
+            exploration = Exploration(task.kind, scope, task.profile, exercised=self.exercised)
+            for session in exploration.run(budget, lambda: self.on_progress(self)):
+                ended(session)
 
     def _run_scheduler(self, budget: Budget, ended: Callable[[Session], None]) -> None:
         task = self.task

@@ -54,6 +54,27 @@ class _Question:
     context: Any = None
 
 
+class _Reserving:
+    """Stands for a primary tier's ``prepare_write``, and logs what it answers."""
+
+    def __init__(self, script: Script, primary: Any) -> None:
+        self._script = script
+        self._primary = primary
+        self._own = vars(primary).get("prepare_write")
+        """Its own, if the instance has one; else its class has."""
+
+    def __call__(self, keys: Collection[bytes], *arguments: Any, **more: Any) -> Any:
+        prepare_write = self._own or type(self._primary).prepare_write.__get__(self._primary)
+        output = prepare_write(keys, *arguments, **more)
+        log, decode_all = self._script.log, self._script.table.decode_all
+        if output is None:
+            log.append(Reserved(decode_all(keys), None))
+        else:
+            block_ids = tuple(int(block_id) for block_id in output.store_spec.block_ids)
+            log.append(Reserved(decode_all(output.keys_to_store), block_ids, decode_all(output.evicted_keys)))
+        return output
+
+
 @define
 class _Tier:
     """What one tier holds, and what waits in it."""
@@ -95,19 +116,7 @@ class Script:
 
     def watch(self, primary: Any) -> None:
         """Log from now on what the manager reserves in its primary tier for promotions."""
-        prepare_write = primary.prepare_write
-
-        def reserve(keys: Collection[bytes], *arguments: Any, **more: Any) -> Any:
-            output = prepare_write(keys, *arguments, **more)
-            decode_all = self.table.decode_all
-            if output is None:
-                self.log.append(Reserved(decode_all(keys), None))
-            else:
-                block_ids = tuple(int(block_id) for block_id in output.store_spec.block_ids)
-                self.log.append(Reserved(decode_all(output.keys_to_store), block_ids, decode_all(output.evicted_keys)))
-            return output
-
-        primary.prepare_write = reserve
+        primary.prepare_write = _Reserving(self, primary)
 
     # What the caller lets happen in the tiers.
 
@@ -254,7 +263,7 @@ def _words_of(base: type) -> _Words:
     module = sys.modules[base.__module__]
     results = getattr(module, "LookupResult", None)
     return _Words(
-        answers={HIT: True, MISS: False, RETRY: None} if results is None else results.__members__,
+        answers={HIT: True, MISS: False, RETRY: None} if results is None else dict(results.__members__),
         says_which_keys="successful_keys" in parameters_of(module.JobResult),
         result=module.JobResult,
         request_policy=getattr(module, "RequestOffloadingContext", None),

@@ -1,0 +1,134 @@
+"""Copies of a state, fast: a state is entered once for each call that leaves it.
+
+Of the model's part, what cannot change is shared, and nothing is referred to from two places, so that no record is
+kept of what was copied before. Of a subject nothing is known: it is pickled, as far as it can be.
+"""
+
+from __future__ import annotations
+
+import io
+import pickle
+import sys
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable
+from functools import cache
+from typing import Any, TypeVar
+
+import attrs
+
+from evictable.specs.watch import Watch
+
+_T = TypeVar("_T")
+
+
+def copied(thing: _T) -> _T:
+    """A copy that shares nothing with ``thing`` that could change: of builtin containers and `attrs` classes.
+
+    Raises `TypeError` for anything else: a copy that shares what changes would spoil the search.
+    """
+    copy: _T = _copier(type(thing))(thing)
+    return copy
+
+
+def _same(thing: Any) -> Any:
+    return thing
+
+
+def _of_list(things: Any) -> Any:
+    return type(things)([copied(one) for one in things])
+
+
+def _of_map(things: Any) -> Any:
+    copy = things.copy()
+    for key, value in things.items():
+        if type(value) not in _PLAIN:
+            copy[key] = copied(value)
+    return copy
+
+
+def _of_attrs(kind: type) -> Callable[[Any], Any]:
+    names = [attribute.name for attribute in attrs.fields(kind)]
+
+    def copy(thing: Any) -> Any:
+        new: Any = object.__new__(kind)
+        for name in names:
+            value = getattr(thing, name)
+            setattr(new, name, value if type(value) in _PLAIN else copied(value))
+        return new
+
+    return copy
+
+
+_PLAIN: frozenset[type] = frozenset({int, float, str, bool, bytes, type(None), tuple, frozenset})
+"""What cannot change. A tuple holds nothing else, anywhere in a state."""
+_COPIERS: dict[type, Callable[[Any], Any]] = {
+    **dict.fromkeys(_PLAIN, _same),
+    set: set.copy,
+    Counter: Counter.copy,
+    list: _of_list,
+    deque: _of_list,
+    dict: _of_map,
+    OrderedDict: _of_map,
+}
+
+
+def _copier(kind: type) -> Callable[[Any], Any]:
+    known = _COPIERS.get(kind)
+    if known is None:
+        if not attrs.has(kind):
+            raise TypeError(f"a state holds a {kind.__name__}, of which it is not known how to copy it")
+        # Only what is frozen has a hash.
+        known = _COPIERS[kind] = _same if kind.__hash__ is not None else _of_attrs(kind)
+    return known
+
+
+class Press:
+    """Makes copies of the states of one subject. They share memory, the watch over their calls, and classes that
+    nobody can import.
+
+    No byte of the memory is moved here, so that it does not belong to the state.
+    """
+
+    def __init__(self) -> None:
+        self._shared: list[Any] = []
+
+    def press(self, subject: Any) -> bytes | None:
+        """A copy, to be brought to life by `copy`; ``None`` if there can be none, of threads and locks for example."""
+        file = io.BytesIO()
+        try:
+            _Pickler(file, self._shared).dump(subject)
+            self.copy(file.getvalue())
+        except Exception:  # a subject may raise whatever it likes
+            return None
+        return file.getvalue()
+
+    def copy(self, pressed: bytes) -> Any:
+        """The subject as it was when it was pressed."""
+        if not self._shared:
+            return pickle.loads(pressed)
+        unpickler = pickle.Unpickler(io.BytesIO(pressed))
+        unpickler.persistent_load = self._shared.__getitem__  # type: ignore[method-assign]
+        return unpickler.load()
+
+
+class _Pickler(pickle.Pickler):
+    def __init__(self, file: Any, shared: list[Any]) -> None:
+        super().__init__(file, pickle.HIGHEST_PROTOCOL)
+        self._shared = shared
+
+    def persistent_id(self, thing: Any) -> int | None:
+        if not (isinstance(thing, (memoryview, Watch)) or (isinstance(thing, type) and not _importable(thing))):
+            return None
+        for place, known in enumerate(self._shared):
+            if known is thing:
+                return place
+        self._shared.append(thing)
+        return len(self._shared) - 1
+
+
+@cache
+def _importable(kind: type) -> bool:
+    found: Any = sys.modules.get(kind.__module__)
+    for part in kind.__qualname__.split("."):
+        found = getattr(found, part, None)
+    return found is kind
