@@ -45,10 +45,11 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
 @_PROFILE
 @click.option(
     "--engine",
-    type=click.Choice(["random", "scheduler", "hypothesis", "all"]),
+    type=click.Choice(["random", "scheduler", "hypothesis", "exhaustive", "all"]),
     default="all",
     show_default=True,
-    help="A random walk, scheduler steps (needs --tiers), a Hypothesis machine, or all that apply.",
+    help="A random walk, scheduler steps (needs --tiers), a Hypothesis machine, or all of these that apply; or "
+    "exhaustive: every call in every state of small worlds, one after the other.",
 )
 @click.option(
     "--tiers",
@@ -124,7 +125,7 @@ def check(
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
     from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES, HOSTILE
-    from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, SCHEDULER
+    from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, EXHAUSTIVE, SCHEDULER
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
@@ -133,6 +134,8 @@ def check(
         raise UsageError("--discipline hostile makes tiers raise: it needs --tiers 1 or more")
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
+    if engine == EXHAUSTIVE and HOSTILE in disciplines:
+        raise UsageError("--engine exhaustive makes no tier raise: leave out --discipline hostile")
     if tiers and store_threshold > 1:
         raise UsageError("--store-threshold and --tiers do not go together: a primary tier stores every key")
     return Check(
@@ -263,6 +266,27 @@ def matrix(
             command=shlex.join(["evictable", *sys.argv[1:]]),
         )
     ).run()
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", default="impl")
+@click.option("--full", is_flag=True, help="Larger bounds: half an hour instead of a few minutes.")
+@click.option(
+    "--engine",
+    type=click.Choice(["exhaustive", "z3", "crosshair", "all"]),
+    default="all",
+    show_default=True,
+    help="Every state of a small world; proofs for any number of keys and slots; contracts.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def prove(subject: str, full: bool, engine: str, json_path: Path | None) -> int:
+    """Show that the model keeps its laws and that SUBJECT follows it, each theorem with its bound.
+
+    SUBJECT: impl (the default), or what `check` takes. Exit code 1 if a theorem is refuted, 3 if one is undecided.
+    """
+    from evictable.ci.prove import run_prove
+
+    return run_prove(subject, full, None if engine == "all" else engine, json_path)
 
 
 def _known_profile(profile: str) -> None:

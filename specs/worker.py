@@ -17,7 +17,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from attrs import evolve
+from attrs import asdict, evolve
 
 from evictable.model import trace as traces
 from evictable.model.calls import Call, Outcome
@@ -27,6 +27,7 @@ from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
+from evictable.specs.prove import load_engine
 from evictable.specs.search import Finding, Search, Task, engines_for
 from evictable.specs.session import model_of, outcome_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
@@ -201,6 +202,17 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
     )
 
 
+def prove(job: Mapping[str, Any], send: Send) -> None:
+    """Let one engine show its theorems of a subject."""
+    engine = load_engine(job["engine"])
+    send(
+        {"kind": "theorems", "theorems": [asdict(theorem) for theorem in engine.theorems(job["subject"], job["full"])]}
+    )
+    for result in engine.prove(job["subject"], job["full"]):
+        send({"kind": "theorem", "result": asdict(result)})
+    send({"kind": "result"})
+
+
 def broken_record(broken: Broken) -> dict[str, Any]:
     """A broken law as plain data."""
     return {
@@ -223,6 +235,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
     "replay": play,
     "workload": workload,
+    "prove": prove,
 }
 
 

@@ -24,6 +24,7 @@ MAY_IMPORT = {
     "impl": (),
     "specs/subjects": ("model", "impl"),
     "specs/mutants": ("model", "impl"),
+    "specs/contracts": ("model", "impl"),
     "specs": ("model",),
     "ci": ("specs", "model"),
 }
