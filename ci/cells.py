@@ -82,11 +82,6 @@ def detail_of(expected: str, observed: str) -> str:
     return f"expected {expected}; observed {observed}"
 
 
-def tiers_of(tiers: int) -> str:
-    """How a cell's name says how many tiers there are."""
-    return f" tiers {tiers}" if tiers else ""
-
-
 @define
 class Cell:
     """One row of the table of results. ``problem`` says why there is no verdict, or an uncertain one."""
@@ -115,7 +110,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        return f"{self.subject} {self.policy} {self.discipline}{tiers_of(self.tiers)}"
+        tiers = f" tiers {self.tiers}" if self.tiers else ""
+        return f"{self.subject} {self.policy} {self.discipline}{tiers}"
 
     @property
     def key(self) -> tuple[str, str, str, int]:

@@ -8,7 +8,6 @@ leaves freedom (which free slot; which victims, under an order that is not exact
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
-from typing import ClassVar
 
 from attrs import define, field, frozen
 
@@ -78,9 +77,6 @@ class Manager:
     """What the latest offer needed."""
 
     # --- what can be asked about the state ---
-
-    num_tiers: ClassVar[int] = 0
-    """Of `evictable.model.tiers.TieredManager`, which has some."""
 
     @property
     def num_free(self) -> int:

@@ -95,7 +95,7 @@ class TieredManager(Manager):
     _exchanges: list[Exchange] = field(factory=list)
 
     @property
-    def num_tiers(self) -> int:  # type: ignore[override]
+    def num_tiers(self) -> int:
         return len(self.contents)
 
     # --- following a call ---

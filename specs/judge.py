@@ -178,7 +178,7 @@ class Judge:
             at_rest_after=model.at_rest,
             order_is_exact=model.order.exact,
             capacity=model.capacity,
-            tiers=model.num_tiers,
+            tiers=0 if tiered is None else tiered.num_tiers,
             concerned=frozenset() if tiered is None else frozenset(tiered.concerned),
             breaches=tuple(faults),
         )
