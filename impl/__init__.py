@@ -96,6 +96,7 @@ __all__ = [
     "SecondaryTierManager",
     "SelfDescribingEvents",
     "StaleCompletion",
+    "Ticket",
     "TieringOffloadingManager",
     "build_metric_definitions",
     "get_offload_block_hash",

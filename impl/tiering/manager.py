@@ -37,6 +37,7 @@ from evictable.impl.base import (
 from evictable.impl.manager import CPUOffloadingManager
 from evictable.impl.metrics import OffloadingConnectorStats
 from evictable.impl.policies.base import CachePolicy
+from evictable.impl.tickets import Ticket
 from evictable.impl.tiering.base import JobId, JobMetadata, JobResult, ParentManager, SecondaryTierManager
 from evictable.impl.tiering.metrics import TieringOffloadingMetrics
 
@@ -337,8 +338,10 @@ class TieringOffloadingManager(OffloadingManager):
         """As the primary tier's. What lookups of this step called HIT is there, unless an offer has taken its room."""
         return self.primary_tier.prepare_load(keys, req_context)
 
-    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
-        self.primary_tier.complete_load(keys, req_context)
+    def complete_load(
+        self, keys: Collection[OffloadKey], req_context: ReqContext, ticket: Ticket | None = None
+    ) -> None:
+        self.primary_tier.complete_load(keys, req_context, ticket)
 
     # Stores and cascades
 
@@ -364,10 +367,16 @@ class TieringOffloadingManager(OffloadingManager):
                 self._cascade_present(present, request)
         return output
 
-    def complete_store(self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True) -> None:
+    def complete_store(
+        self,
+        keys: Collection[OffloadKey],
+        req_context: ReqContext,
+        success: bool = True,
+        ticket: Ticket | None = None,
+    ) -> None:
         """As the primary tier's; then the keys go to every tier."""
         keys = list(keys)
-        self.primary_tier.complete_store(keys, req_context, success)
+        self.primary_tier.complete_store(keys, req_context, success, ticket)
         request = self._requests.get(req_context.req_id)
         if request is not None:
             request.storing.difference_update(keys)

@@ -55,6 +55,8 @@ MISTAKES: tuple[str, ...] = (
     "drop a drain",
     "announce again",
 )
+ANOTHER_TICKET = "with another ticket"
+"""Besides, where there are tickets."""
 TIER_FAULT = "a tier raises"
 
 _TELLING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.LOOKUP, calls.TOUCH})
@@ -70,6 +72,8 @@ class Proposer:
     actions: Sequence[str] = tuple(ACTIONS)
     mistakes: Sequence[str] = ()
     mistake_rate: float = 0.0
+    ticketed: bool = False
+    """Preparations are remembered by tickets, and completions carry them."""
     fault_rate: float = 0.0
     """The part of the calls in which what the manager calls raises."""
     batch: int = 3
@@ -85,6 +89,7 @@ class Proposer:
     _last: Call | None = None
     _num_requests: int = 0
     _num_peers: int = 0
+    _num_tickets: int = 0
     _weighted: list[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -102,6 +107,9 @@ class Proposer:
             if call is not None and self.session.allows(call):
                 if self.placed and call.name in _TELLING:
                     call = self._place(call)
+                if self.ticketed and call.name in (calls.PREPARE_STORE, calls.PREPARE_LOAD):
+                    self._num_tickets += 1
+                    call = evolve(call, ticket=self._num_tickets)
                 if self.fault_rate and self.random.random() < self.fault_rate:
                     call = self._let_raise(call)
                 self._last = call
@@ -132,8 +140,8 @@ class Proposer:
             batches = self.session.stores_to_end()
             if not batches:
                 return None
-            request, keys = draw.choice(batches)
-            return Call(calls.COMPLETE_STORE, keys, request, success=draw.random() < 0.8)
+            owner, keys = draw.choice(batches)
+            return promises.completion(calls.COMPLETE_STORE, owner, keys, success=draw.random() < 0.8)
         if action == "complete_store":
             return self._complete(calls.COMPLETE_STORE, list(promises.stores))
         if action == "complete_load":
@@ -224,7 +232,8 @@ class Proposer:
         keys = [key for request, key in transfers if request == owner]
         if self.random.random() < 0.7:  # else all at once, a key that was pinned twice named twice
             keys = self._sample(keys)
-        return Call(name, tuple(keys), owner, success=name != calls.COMPLETE_STORE or self.random.random() < 0.8)
+        success = name != calls.COMPLETE_STORE or self.random.random() < 0.8
+        return self.session.promises.completion(name, owner, keys, success=success)
 
     def _announce(self) -> Call:
         self._num_requests += 1
@@ -261,7 +270,8 @@ class Proposer:
             return Call(name, keys, draw.choice(sorted(promises.finished, key=str)))
         if mistake == "unprepared":
             name = draw.choice((calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
-            return Call(name, self._some_keys(), self._any_request(), success=draw.random() < 0.5)
+            success = draw.random() < 0.5
+            return self._with_any_ticket(Call(name, self._some_keys(), self._any_request(), success=success))
         name = draw.choice(
             (calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE, calls.TOUCH)
         )
@@ -269,10 +279,18 @@ class Proposer:
         if call is None or not call.keys:
             return None
         if mistake == "for another request":
-            return Call(call.name, call.keys, self._any_request(), success=call.success)
+            return evolve(call, request=self._any_request())
+        if mistake == ANOTHER_TICKET:
+            return self._with_any_ticket(call)
         extra = draw.choice(call.keys) if mistake == "repeat a key" else draw.choice(self.keys)
         place = draw.randint(0, len(call.keys))
-        return Call(call.name, (*call.keys[:place], extra, *call.keys[place:]), call.request, success=call.success)
+        return evolve(call, keys=(*call.keys[:place], extra, *call.keys[place:]))
+
+    def _with_any_ticket(self, call: Call) -> Call:
+        """A completion with one of the tickets that were given, whosever it is."""
+        if call.name not in calls.COMPLETIONS or not self._num_tickets:
+            return call
+        return evolve(call, ticket=self.random.randint(1, self._num_tickets))
 
     def _let_raise(self, call: Call) -> Call:
         """``call``, in which a fault waits: most places are used once a key."""
@@ -315,8 +333,10 @@ class Proposer:
         return self.random.sample(among, min(len(among), size))
 
 
-def mistakes_of(discipline: str, tiers: int = 0) -> tuple[str, ...]:
+def mistakes_of(discipline: str, tiers: int = 0, *, ticketed: bool = False) -> tuple[str, ...]:
     """The mistakes that a discipline does not rule out."""
     if discipline == HOSTILE:
         return (TIER_FAULT,) if tiers else ()
-    return MISTAKES if discipline == CARELESS else ()
+    if discipline != CARELESS:
+        return ()
+    return (*MISTAKES, ANOTHER_TICKET) if ticketed else MISTAKES

@@ -337,8 +337,8 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="load-slots-sorted",
         sentence="a load gets its slots in ascending order, not in the order of its keys",
         module="manager",
-        old="spec = self._get_load_store_spec(blocks)\n\n",
-        new="spec = self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id))\n\n",
+        old='self._get_load_store_spec(blocks, Ticket("complete_load"',
+        new='self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id), Ticket("complete_load"',
         laws=("answer",),
     ),
     # --- making room ---

@@ -158,6 +158,7 @@ class ManagerSubject:
         self._manager = manager
         self._events = events
         self._made = 0
+        self._tickets: dict[int, Any] = {}
         self._table = KeyTable()
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
@@ -230,6 +231,7 @@ class ManagerSubject:
         output = self._manager.prepare_store(self._batch(call), self._context(call))
         if output is None:
             return None
+        self._keep_ticket(call, output.store_spec)
         decode_all = self._table.decode_all
         return Stored(
             decode_all(output.keys_to_store),
@@ -238,16 +240,25 @@ class ManagerSubject:
         )
 
     def _complete_store(self, call: Call) -> Answer:
-        self._manager.complete_store(self._batch(call), self._context(call), call.success)
+        self._manager.complete_store(self._batch(call), self._context(call), call.success, **self._ticket(call))
         return None
 
     def _prepare_load(self, call: Call) -> Answer:
         spec = self._manager.prepare_load(self._batch(call), self._context(call))
+        self._keep_ticket(call, spec)
         return Loaded(_block_ids(spec))
 
     def _complete_load(self, call: Call) -> Answer:
-        self._manager.complete_load(self._batch(call), self._context(call))
+        self._manager.complete_load(self._batch(call), self._context(call), **self._ticket(call))
         return None
+
+    def _keep_ticket(self, call: Call, spec: Any) -> None:
+        if call.ticket is not None:
+            self._tickets[call.ticket] = spec.ticket
+
+    def _ticket(self, call: Call) -> dict[str, Any]:
+        """The argument, only where there is one: not every manager takes it."""
+        return {} if call.ticket is None else {"ticket": self._tickets[call.ticket]}
 
     def _touch(self, call: Call) -> Answer:
         self._manager.touch(self._batch(call), self._context(call))
