@@ -784,11 +784,19 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
 )
 
 MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_TIERS)
+_others: dict[str, Mutant] = {}
+"""Known in this process only."""
+
+
+def add(mutant: Mutant) -> None:
+    """Make a mutant known in this process that is not in the registry. Raises `UsageError` if its name is taken."""
+    if _others.setdefault(mutant.name, mutant) != mutant or any(mutant.name == one.name for one in MUTANTS):
+        raise UsageError(f"there is another mutant {mutant.name!r}; give this one a name of its own")
 
 
 def named(name: str) -> Mutant:
     """The mutant of that name. Raises `UsageError` if there is none."""
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *_others.values()):
         if mutant.name == name:
             return mutant
     raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")

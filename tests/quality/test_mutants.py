@@ -6,7 +6,6 @@ import ast
 import json
 import subprocess
 import sys
-from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -17,41 +16,19 @@ from evictable.specs import subjects
 from evictable.specs.callers.disciplines import DISCIPLINES, HOSTILE
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.build import build, edited_source, source_of
+from evictable.specs.mutants.hunt import walk
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.registry import MUTANTS, named
-from evictable.specs.search import RANDOM, SCHEDULER, VIOLATES, Finding, Search, Task, engines_for
+from evictable.specs.search import VIOLATES
 from evictable.specs.session import play
-from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
-
-MAX_CALLS = 200_000
-"""The slowest is found within some forty thousand. This leaves room for a walk that draws its calls another way."""
 
 every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.name)
 
 
-class _Enough(Exception):
-    """The law that was looked for is broken."""
-
-
-def hunt(mutant: Mutant) -> Search:
-    """The search for what the mutant is known to break, ended when it is found."""
-
-    def on_finding(finding: Finding) -> None:
-        if finding.counterexample.law == mutant.laws[0]:
-            raise _Enough
-
-    kind = subjects.load(f"mutant:{mutant.name}")
-    setup = Setup(3, mutant.policy, tiers=mutant.tiers)
-    search = Search(Task(kind, setup, kind.profile(mutant.policy), mutant.discipline), on_finding)
-    with suppress(_Enough):
-        search.run(engines_for((RANDOM, SCHEDULER), mutant.discipline, mutant.tiers), MAX_CALLS, None)
-    return search
-
-
 @every_mutant
 def test_the_search_finds_it_and_the_real_manager_does_better(mutant: Mutant) -> None:
-    search = hunt(mutant)
+    search = walk(mutant)
     assert VIOLATES == search.verdict
     assert mutant.laws[0] in search.findings
     found = search.findings[mutant.laws[0]].counterexample
