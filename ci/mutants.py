@@ -155,18 +155,21 @@ class Hunt:
                 self.out.print(line, markup=False)
 
     def _table(self) -> Table:
-        table = _table("mutant", "law", *self.engines)
+        table = _table("mutant", "kind", "law", *self.engines)
         for mutant in self.mutants:
             fates = [self.fates[mutant.name, engine] for engine in self.engines]
-            table.add_row(mutant.name, mutant.laws[0], *(Text(_brief(fate), _STYLE[fate.verdict]) for fate in fates))
+            table.add_row(
+                mutant.name, mutant.kind, mutant.laws[0], *(Text(_brief(fate), _STYLE[fate.verdict]) for fate in fates)
+            )
         return table
 
     def _table_of_one(self) -> Table:
-        table = _table("mutant", "law", "verdict", "by", right=("calls", "judged", "seconds"))
+        table = _table("mutant", "kind", "law", "verdict", "by", right=("calls", "judged", "seconds"))
         for row in self.rows:
             fate = row.fate
             table.add_row(
                 row.mutant.name,
+                row.mutant.kind,
                 row.mutant.laws[0],
                 Text(fate.verdict, _STYLE[fate.verdict]),
                 fate.by,

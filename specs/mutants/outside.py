@@ -7,9 +7,10 @@ from __future__ import annotations
 
 from evictable.specs.callers.disciplines import HOSTILE
 from evictable.specs.mutants.fate import CROSSHAIR, EXHAUSTIVE, Z3
-from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.mutant import LAZY_HEAP, Mutant
 
 _DEEP = "it takes several jobs, one after the other, and more transitions than a test has time for"
+_HIDDEN = "what the heap keeps or has lost shows some calls later, and states that look alike are searched once"
 _WHOLE = "no tier wants whole requests"
 _PEERS = "no peer asks"
 _NO_DRAIN = "draining is proved by no theorem: events are a log that is appended to"
@@ -18,6 +19,9 @@ _RESET = "after a reset all that can be seen is as in the beginning, from where 
 OUTSIDE: dict[str, dict[str, str]] = {
     EXHAUSTIVE: {
         "refusal-touches": "two idle keys, and an offer that is refused and names one: it takes batches of 3",
+        "arc-size-of-t1-before-the-eviction": "two victims of T1 and T2, and a target between: more than 4 keys",
+        "heap-survives-reset": _HIDDEN,
+        "heap-loses-what-it-spares": _HIDDEN,
         "holds-outlive-the-step": _DEEP,
         "pinned-counted-among-the-held": _DEEP,
         "job-ids-repeat": _DEEP,
@@ -63,6 +67,8 @@ def _by_kind(engine: str, mutant: Mutant) -> str | None:
         return "nothing raises by itself there"
     if engine in (Z3, CROSSHAIR) and mutant.tiers:
         return "theorems and contracts are of the manager without tiers"
+    if engine in (Z3, CROSSHAIR) and mutant.module == LAZY_HEAP:
+        return "theorems and contracts are of the built-in policies"
     if engine == Z3 and mutant.policy != "lru":
         return "theorems are of the LRU order"
     return None

@@ -8,7 +8,7 @@ from attrs import evolve
 
 from evictable.specs.exhaustive.locksteps import QUICK
 from evictable.specs.exhaustive.scopes import Scope
-from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.mutant import LAZY_HEAP, Mutant
 from evictable.specs.subjects.base import Setup
 
 DEPTHS = (400, 2_000, 10_000, 40_000)
@@ -21,8 +21,9 @@ def worlds_of(mutant: Mutant) -> list[Scope]:
 
 
 def _without_tiers(mutant: Mutant) -> list[Scope]:
+    hidden = mutant.module == LAZY_HEAP  # what is stale in it is not shown
     return [
-        evolve(lockstep.scope, batch=min(lockstep.scope.batch, 2))
+        evolve(lockstep.scope, batch=min(lockstep.scope.batch, 2), remembers=hidden)
         for lockstep in QUICK
         if lockstep.scope.setup.policy == mutant.policy
         and (lockstep.scope.setup.store_threshold, lockstep.scope.setup.tiers) == (1, 0)
