@@ -40,7 +40,7 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
     type=click.Choice(["contract", "careless", "hostile", "all"]),
     default="contract",
     show_default=True,
-    help="What the caller promises. Hostile: tiers raise, too (needs --tiers).",
+    help="What the caller promises: all of the contract; nothing; or all of it, but what the manager calls raises.",
 )
 @_PROFILE
 @click.option(
@@ -129,13 +129,11 @@ def check(
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
-    disciplines = (*DISCIPLINES, *((HOSTILE,) if tiers else ())) if discipline == "all" else (discipline,)
-    if HOSTILE in disciplines and not tiers:
-        raise UsageError("--discipline hostile makes tiers raise: it needs --tiers 1 or more")
+    disciplines = DISCIPLINES if discipline == "all" else (discipline,)
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
-    if engine == EXHAUSTIVE and HOSTILE in disciplines:
-        raise UsageError("--engine exhaustive makes no tier raise: leave out --discipline hostile")
+    if engine == EXHAUSTIVE and HOSTILE in disciplines and tiers:
+        raise UsageError("--engine exhaustive makes no tier raise: leave out --discipline hostile, or --tiers")
     if tiers and store_threshold > 1:
         raise UsageError("--store-threshold and --tiers do not go together: a primary tier stores every key")
     return Check(
@@ -204,7 +202,9 @@ def workload(
 @cli.command(epilog=_EXIT_CODES)
 @click.option("--release", "releases", multiple=True, metavar="X", help="Only these, such as 0.24.0. Default: all.")
 @click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
-@click.option("--discipline", type=click.Choice(["contract", "careless", "all"]), default="all", show_default=True)
+@click.option(
+    "--discipline", type=click.Choice(["contract", "careless", "hostile", "all"]), default="all", show_default=True
+)
 @click.option(
     "--store-threshold",
     "thresholds",

@@ -326,13 +326,13 @@ class CPUOffloadingManager(OffloadingManager):
         try:
             for key in pending:
                 policy.remove(key)
+            self._free_blocks(pending.values())
         except BaseException:
             for key, block in pending.items():
                 if policy.get(key) is None:
                     policy.insert(key, block)
             self._restore_order(token)
             raise
-        self._free_blocks(pending.values())
 
     # The whole cache
 
@@ -393,7 +393,12 @@ class CPUOffloadingManager(OffloadingManager):
         end = min(first + len(keys), self._num_blocks)
         blocks = [BlockStatus(block_id) for block_id in range(first, end)]
         pop = self._free_list.pop
-        blocks += [BlockStatus(pop()) for _ in range(len(keys) - len(blocks))]
+        reused = [pop() for _ in range(len(keys) - len(blocks))]
+        try:
+            blocks += [BlockStatus(block_id) for block_id in reused]
+        except BaseException:
+            self._free_list.extend(reversed(reused))
+            raise
         self._num_allocated_blocks = end
         return blocks
 

@@ -99,8 +99,34 @@ _OF_REQUESTS = frozenset({LOOKUP, PREPARE_STORE, COMPLETE_STORE, PREPARE_LOAD, C
 CALLS_WITH_KEYS = _OF_REQUESTS | IN_TIERS
 CALLS_WITH_REQUEST = _OF_REQUESTS | {ON_NEW_REQUEST, ON_REQUEST_FINISHED, PEER_LOOKUP}
 CALLS_WITH_TIER = frozenset({FILL_TIER, DELAY_TIER, PEER_LOOKUP})
-FAULTS = ("submit_store", "submit_load")
+TIER_FAULTS = ("submit_store", "submit_load")
 """The methods of a tier that can be made to raise."""
+EVENTS_APPEND, SLOTS_ALLOCATE, SLOTS_RECORD, SLOTS_FREE = (
+    "events.append",
+    "slots.allocate",
+    "slots.record",
+    "slots.free",
+)
+MANAGER_FAULTS = (
+    "policy.get",
+    "policy.insert",
+    "policy.remove",
+    "policy.touch",
+    "policy.evict",
+    "policy.clear",
+    "policy.mark_evictable",
+    "policy.mark_non_evictable",
+    "policy.on_store_miss",  # from 0.31, as the next one
+    "policy.on_request_finished",
+    "policy.on_request_access",  # from 0.33
+    EVENTS_APPEND,
+    SLOTS_ALLOCATE,
+    SLOTS_RECORD,
+    SLOTS_FREE,
+)
+"""What a manager calls that can be made to raise: its policy, its event queue, the allocator of slots and of the
+records of blocks, and what gives slots back."""
+FAULTS = TIER_FAULTS + MANAGER_FAULTS
 COMPLETIONS = frozenset({COMPLETE_STORE, COMPLETE_LOAD})
 
 
@@ -114,9 +140,10 @@ class Call:
     With tiers, which are numbered from 0: ``fill_tier`` puts keys into ``tier``; ``delay_tier`` makes it answer
     RETRY for keys until the step ends; ``finish_job`` ends the ``job``-th transfer that was submitted (from 0),
     having transferred ``keys`` (all of them: success; some: it fails in part); ``peer_lookup`` lets somebody
-    behind ``tier`` ask for keys as ``request``, at the end of the step. During a call with ``raises_in`` that
-    method of a tier raises at its ``at``-th use (from 1), before it acts. ``success`` false at ``reset_cache``
-    lets the jobs fail that it waits for.
+    behind ``tier`` ask for keys as ``request``, at the end of the step. ``success`` false at ``reset_cache`` lets the
+    jobs fail that it waits for.
+
+    During a call with ``raises_in``, one of `FAULTS`, that method raises at its ``at``-th use (from 1), before it acts.
     """
 
     name: str

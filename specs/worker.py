@@ -23,6 +23,7 @@ from evictable.model import trace as traces
 from evictable.model.calls import Call, Outcome
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
+from evictable.specs.callers.disciplines import HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
@@ -83,7 +84,13 @@ def check(job: Mapping[str, Any], send: Send) -> None:
         vary_capacity=capacity is None,
         vary_tracker=threshold > 1 and tracker is None,
     )
-    inside = loaded.make(setup).snapshot(()) is not None
+    first = loaded.make(setup)
+    inside = first.snapshot(()) is not None
+    if job["discipline"] == HOSTILE and not tiers and not first.faults.places:
+        raise UsageError(
+            f"{loaded.name}: nothing that it calls can be made to raise: a manager keeps its policy in _policy and "
+            "its events in events; leave out --discipline hostile"
+        )
     send({"kind": "loaded", "profile": profile, "inside": inside})
     watch.start()
 
@@ -93,6 +100,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             {
                 "kind": kind_of_record,
                 "law": found.law,
+                "fault": found.fault,
                 "broken": broken_record(found.difference_of()),
                 "also": [broken.law.id for broken in found.broken if broken.law.id != found.law],
                 "engine": finding.engine,
@@ -112,6 +120,8 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             "seconds": round(search.seconds, 3),
             "not_exercised": list(search.not_exercised),
             "untouched": list(search.untouched),
+            "faults": search.strikes.records(),
+            "restores_order": search.strikes.restores_order,
         }
     )
 

@@ -18,8 +18,8 @@ from evictable.model.exchanges import Exchange, Reported, Reserved
 CONTRACT = "contract"
 CARELESS = "careless"
 HOSTILE = "hostile"
-DISCIPLINES = (CONTRACT, CARELESS)
-"""What any manager can be searched under. Hostile callers make tiers raise, and so need a manager that has some."""
+DISCIPLINES = (CONTRACT, CARELESS, HOSTILE)
+"""What the caller promises: everything; nothing; everything, but what the manager calls may raise."""
 
 Transfer = tuple[str | None, Key]
 
@@ -46,7 +46,7 @@ class Promises:
     def breach(self, call: Call, discipline: str) -> str | None:
         """Which promise ``call`` would break, in words; ``None`` if it keeps them all."""
         if call.raises_in is not None and discipline != HOSTILE:
-            return f"{call.raises_in} of a tier raises"
+            return f"{call.raises_in} raises"
         if call.name in calls.WITH_TIERS and not self.tiers:
             return "there are no tiers"
         return self._ambiguous(call) or (self._breach_of_contract(call) if discipline != CARELESS else None)

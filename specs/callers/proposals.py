@@ -70,6 +70,8 @@ class Proposer:
     actions: Sequence[str] = tuple(ACTIONS)
     mistakes: Sequence[str] = ()
     mistake_rate: float = 0.0
+    fault_rate: float = 0.0
+    """The part of the calls in which what the manager calls raises."""
     batch: int = 3
     """Keys in a batch, at most; now and then there is none."""
     requests: int = 3
@@ -100,6 +102,8 @@ class Proposer:
             if call is not None and self.session.allows(call):
                 if self.placed and call.name in _TELLING:
                     call = self._place(call)
+                if self.fault_rate and self.random.random() < self.fault_rate:
+                    call = self._let_raise(call)
                 self._last = call
                 return call
         return self._announce()
@@ -270,6 +274,13 @@ class Proposer:
         place = draw.randint(0, len(call.keys))
         return Call(call.name, (*call.keys[:place], extra, *call.keys[place:]), call.request, success=call.success)
 
+    def _let_raise(self, call: Call) -> Call:
+        """``call``, in which a fault waits: most places are used once a key."""
+        places, draw = self.session.subject.faults.places, self.random
+        if not places:
+            return call
+        return evolve(call, raises_in=draw.choice(places), at=draw.choice((1, 2, draw.randint(1, len(call.keys) + 2))))
+
     def _good(self, name: str) -> Call | None:
         if name == calls.PREPARE_LOAD:
             ready = [key for key, ref_cnt in self.session.judge.model.ref_cnt.items() if ref_cnt >= 0]
@@ -304,8 +315,8 @@ class Proposer:
         return self.random.sample(among, min(len(among), size))
 
 
-def mistakes_of(discipline: str) -> tuple[str, ...]:
+def mistakes_of(discipline: str, tiers: int = 0) -> tuple[str, ...]:
     """The mistakes that a discipline does not rule out."""
     if discipline == HOSTILE:
-        return (TIER_FAULT,)
+        return (TIER_FAULT,) if tiers else ()
     return MISTAKES if discipline == CARELESS else ()

@@ -79,7 +79,7 @@ def walk(
 
     def look(search: Search) -> None:
         on_progress()
-        found = search.findings.get(mutant.laws[0])
+        found = shortest(search, mutant.laws[0])
         if found is not None and search.steps >= found.steps + further * (found.steps + AT_LEAST):
             raise _Enough
 
@@ -95,9 +95,15 @@ def walk(
     return search
 
 
+def shortest(search: Search, law: str) -> Finding | None:
+    """What breaks the law in the fewest calls, with a fault or without."""
+    found = [finding for finding in search.findings.values() if finding.counterexample.law == law]
+    return min(found, key=lambda finding: finding.counterexample.size, default=None)
+
+
 def _randomly(mutant: Mutant, on_progress: Alive, max_calls: int) -> Fate:
     search = walk(mutant, on_progress, max_calls, further=1.0)
-    found = search.findings.get(mutant.laws[0])
+    found = shortest(search, mutant.laws[0])
     if found is None:
         others = f", though {', '.join(search.findings)}" if search.findings else ""
         return Fate(RANDOM, ALIVE, note=f"{mutant.laws[0]} was not broken in {search.steps:,} calls{others}")

@@ -63,7 +63,7 @@ def outside(engine: str, mutant: Mutant) -> str | None:
 
 
 def _by_kind(engine: str, mutant: Mutant) -> str | None:
-    if engine in (EXHAUSTIVE, Z3, CROSSHAIR) and mutant.discipline == HOSTILE:
+    if mutant.discipline == HOSTILE and (engine in (Z3, CROSSHAIR) or (engine == EXHAUSTIVE and mutant.tiers)):
         return "nothing raises by itself there"
     if engine in (Z3, CROSSHAIR) and mutant.tiers:
         return "theorems and contracts are of the manager without tiers"

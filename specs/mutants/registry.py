@@ -865,7 +865,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         sentence="a store that fails is announced as if it had succeeded",
         module="manager",
         old="self._free_blocks(pending.values())",
-        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=False)",
+        new="self._free_blocks(pending.values())\n            self._announce(pending, removed=False)",
         laws=("events-once", "events-replay"),
     ),
     Mutant(
@@ -874,7 +874,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         sentence="a store that fails is announced as a removal of keys that were never announced",
         module="manager",
         old="self._free_blocks(pending.values())",
-        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=True)",
+        new="self._free_blocks(pending.values())\n            self._announce(pending, removed=True)",
         laws=("events-once",),
     ),
     Mutant(

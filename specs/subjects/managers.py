@@ -16,6 +16,7 @@ from evictable.model.calls import Answer, Call, Drained, Event, Gauges, Key, Loa
 from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
 from evictable.specs.errors import UsageError
+from evictable.specs.faults import Faults
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.keys import KeyTable
 
@@ -161,6 +162,7 @@ class ManagerSubject:
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
         self._lens = Lens.on(manager)
+        self._faults: Faults | None = None
         self._perform: dict[str, Callable[[Call], Answer]] = {
             calls.LOOKUP: self._lookup,
             calls.PREPARE_STORE: self._prepare_store,
@@ -175,8 +177,20 @@ class ManagerSubject:
             calls.GET_STATS: self._get_stats,
         }
 
+    @property
+    def faults(self) -> Faults:
+        if self._faults is None:
+            self._faults = Faults(self._fault_hosts())
+        return self._faults
+
+    def _fault_hosts(self) -> tuple[Any, ...]:
+        return (self._manager,)
+
     def perform(self, call: Call) -> Answer:
-        return self._perform[call.name](call)
+        if call.raises_in not in calls.MANAGER_FAULTS:
+            return self._perform[call.name](call)
+        with self.faults.armed(call):
+            return self._perform[call.name](call)
 
     def exchanges(self) -> tuple[Exchange, ...]:
         return ()
