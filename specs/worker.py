@@ -223,6 +223,30 @@ def prove(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result"})
 
 
+def mutants(job: Mapping[str, Any], send: Send) -> None:
+    """Hunt some mutants, one after the other, with one engine."""
+    from evictable.specs.mutants import registry  # seldom asked for
+    from evictable.specs.mutants.hunt import hunt
+    from evictable.specs.mutants.mutant import Mutant
+
+    told = 0.0
+
+    def alive() -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress"})
+
+    for given in job["mutants"]:
+        mutant = Mutant(**{**given, "laws": tuple(given["laws"])})
+        if mutant not in registry.MUTANTS:
+            registry.add(mutant)
+        send({"kind": "hunting", "mutant": mutant.name})
+        fate = hunt(job["engine"], mutant, alive, max_calls=job["max_calls"])
+        send({"kind": "fate", "mutant": mutant.name, "fate": asdict(fate)})
+    send({"kind": "result"})
+
+
 def broken_record(broken: Broken) -> dict[str, Any]:
     """A broken law as plain data."""
     return {
@@ -246,6 +270,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "replay": play,
     "workload": workload,
     "prove": prove,
+    "mutants": mutants,
 }
 
 

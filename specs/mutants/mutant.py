@@ -6,6 +6,9 @@ from attrs import frozen
 
 from evictable.specs.callers.disciplines import CONTRACT
 
+LAZY_HEAP = "policies.lazy_heap"
+"""`evictable.specs.mutants.lazy_heap`, hosted by a copy of `evictable.impl` in place of its LRU."""
+
 
 @frozen
 class Mutant:
@@ -23,6 +26,8 @@ class Mutant:
     """What it breaks: any search reports the first of them, a long one the others too."""
     discipline: str = CONTRACT
     """The most careful caller that notices."""
+    kind: str = "other"
+    """What kind of bug it is an example of, see `evictable.specs.mutants.kinds`."""
     policy: str = "lru"
     tiers: int = 0
     """The fewest tiers below the manager with which anybody notices."""

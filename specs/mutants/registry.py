@@ -10,12 +10,14 @@ from __future__ import annotations
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.policies import MUTANTS_OF_POLICIES
 from evictable.specs.mutants.tiering import MUTANTS_OF_TIERS
 
 _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- marks ---
     Mutant(
         name="no-mark-when-stored",
+        kind="missed-step",
         sentence="a block does not join the evictable list when its store completes",
         module="manager",
         old="self._mark_evictable(pending)",
@@ -24,6 +26,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no-mark-when-unpinned",
+        kind="missed-step",
         sentence="a block does not come back to the evictable list when its last load completes",
         module="manager",
         old="self._mark_evictable(idle)",
@@ -32,6 +35,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no-unmark-when-pinned",
+        kind="missed-step",
         sentence="a block stays in the evictable list while a load reads it",
         module="manager",
         old="self._mark_non_evictable(idle)",
@@ -40,6 +44,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="mark-at-every-unpin",
+        kind="boundary",
         sentence="a block joins the evictable list when any of its loads completes, not only the last",
         module="manager",
         old="if count == block.ref_cnt:",
@@ -48,6 +53,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="mark-at-insert",
+        kind="missed-step",
         sentence="a block joins the evictable list as soon as its store begins",
         module="policies.lru",
         old="if block.ref_cnt == 0:",
@@ -56,6 +62,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="victims-stay-listed",
+        kind="missed-step",
         sentence="an evicted block stays in the evictable list",
         module="policies.lru",
         old="for key in victims:\n            self._leave(key)",
@@ -64,15 +71,46 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="list-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset forgets the blocks but not the evictable list",
         module="policies.lru",
         old="self.evictable_blocks.clear()",
         new="pass",
         laws=("evictable-iff-idle",),
     ),
+    Mutant(
+        name="unmarked-after-the-pin",
+        kind="late-membership",
+        sentence="a load pins its blocks first, and then takes those out of the evictable list that are idle: none",
+        module="manager",
+        old=(
+            "self._mark_non_evictable(idle)\n"
+            "\n"
+            "        self._num_evictable_cache_blocks -= len(idle)\n"
+            "        for block in blocks:\n"
+            "            block.ref_cnt += 1"
+        ),
+        new=(
+            "for block in blocks:\n"
+            "            block.ref_cnt += 1\n"
+            "        self._mark_non_evictable([key for key in idle if get(key).ref_cnt == 0])\n"
+            "        self._num_evictable_cache_blocks -= len(idle)"
+        ),
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="marked-before-the-unpin",
+        kind="late-membership",
+        sentence="a load's completion looks for idle blocks before it unpins them, and finds none",
+        module="manager",
+        old="if count == block.ref_cnt:",
+        new="if block.ref_cnt == 0:",
+        laws=("evictable-iff-idle", "counters-agree", "drains"),
+    ),
     # --- ref_cnt ---
     Mutant(
         name="ready-at-once",
+        kind="pending-misread",
         sentence="a new block counts as ready while its store is in flight",
         module="blocks",
         old="self.ref_cnt = -1",
@@ -81,6 +119,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-below-the-floor",
+        kind="missed-step",
         sentence="a store in flight is marked with -2",
         module="blocks",
         old="self.ref_cnt = -1",
@@ -89,6 +128,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pinned-when-stored",
+        kind="missed-step",
         sentence="a stored block starts with a pin that nobody gives back",
         module="manager",
         old="block.ref_cnt = 0",
@@ -97,6 +137,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="second-reader-not-counted",
+        kind="missed-step",
         sentence="a load of a block that another load reads already is not counted",
         module="manager",
         old="block.ref_cnt += 1",
@@ -105,6 +146,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pinned-once-per-call",
+        kind="duplicate",
         sentence="a key named twice in a load is pinned once",
         module="manager",
         old="for block in blocks:\n            block.ref_cnt += 1",
@@ -114,6 +156,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="unpinned-once-per-call",
+        kind="duplicate",
         sentence="a key named twice in a load's completion is unpinned once",
         module="manager",
         old="block.ref_cnt -= count",
@@ -123,6 +166,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-recorded-once-per-call",
+        kind="duplicate",
         sentence="a key named twice in a load is pinned twice, but only one completion is accepted",
         module="manager",
         old="loads[key] = loads.get(key, 0) + 1",
@@ -132,15 +176,48 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="failure-taken-for-success",
+        kind="missed-step",
         sentence="a failed store leaves a readable block",
         module="manager",
         old="if success:",
         new="if pending:",
         laws=("legal-step",),
     ),
+    Mutant(
+        name="unpinned-twice",
+        kind="double-unpin",
+        sentence="a load's completion unpins a block twice if somebody else reads it, too",
+        module="manager",
+        old="block.ref_cnt -= count",
+        new="block.ref_cnt -= min(2 * count, block.ref_cnt)",
+        laws=("legal-step", "evictable-iff-idle", "counters-agree"),
+    ),
+    Mutant(
+        name="pending-read-as-a-miss",
+        kind="pending-misread",
+        sentence="a lookup says MISS while the store is in flight",
+        module="manager",
+        old="block = self._policy.get(key)\n        if block is None:\n            return LookupResult.MISS",
+        new=(
+            "block = self._policy.get(key)\n"
+            "        if block is None or block.ref_cnt < 0:\n"
+            "            return LookupResult.MISS"
+        ),
+        laws=("answer",),
+    ),
+    Mutant(
+        name="pending-stored-again",
+        kind="pending-misread",
+        sentence="an offer stores a key again whose store is in flight",
+        module="manager",
+        old="if block is None:\n                new.append(key)",
+        new="if block is None or block.ref_cnt < 0:\n                new.append(key)",
+        laws=("answer", "slots-conserved"),
+    ),
     # --- counters ---
     Mutant(
         name="counter-forgets-stores",
+        kind="miscounted",
         sentence="the evictable counter does not grow when a store completes",
         module="manager",
         old="self._num_evictable_cache_blocks += len(pending)",
@@ -149,6 +226,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-forgets-pins",
+        kind="miscounted",
         sentence="the evictable counter does not shrink when a load pins idle blocks",
         module="manager",
         old="self._num_evictable_cache_blocks -= len(idle)",
@@ -157,6 +235,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-counts-pinned",
+        kind="miscounted",
         sentence="the evictable counter shrinks for every block that a load names, pinned ones too",
         module="manager",
         old="self._num_evictable_cache_blocks -= len(idle)",
@@ -165,6 +244,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-forgets-unpins",
+        kind="miscounted",
         sentence="the evictable counter does not grow when a load completes",
         module="manager",
         old="self._num_evictable_cache_blocks += len(idle)",
@@ -173,6 +253,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-counts-unpins-twice",
+        kind="miscounted",
         sentence="the evictable counter grows twice when a load completes",
         module="manager",
         old="self._num_evictable_cache_blocks += len(idle)",
@@ -181,6 +262,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-forgets-evictions",
+        kind="miscounted",
         sentence="the evictable counter does not shrink when blocks are evicted",
         module="manager",
         old="self._num_evictable_cache_blocks -= len(victims)",
@@ -189,6 +271,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset does not set the evictable counter back",
         module="manager",
         old="self._num_evictable_cache_blocks = 0\n",
@@ -197,6 +280,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-forgets-begun-stores",
+        kind="miscounted",
         sentence="the write-pending counter does not grow when stores begin",
         module="manager",
         old="self._num_write_pending_blocks += len(new)",
@@ -205,6 +289,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-forgets-failed-stores",
+        kind="error-path",
         sentence="the write-pending counter shrinks for stores that succeed, not for those that fail",
         module="manager",
         old="self._num_write_pending_blocks -= len(pending)",
@@ -213,6 +298,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset with stores in flight does not set the write-pending counter back",
         module="manager",
         old="self._num_write_pending_blocks = 0\n",
@@ -222,6 +308,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="usage-counts-evictable",
+        kind="miscounted",
         sentence="the usage gauge counts evictable blocks as used",
         module="manager",
         old="- len(self._free_list) - self._num_evictable_cache_blocks",
@@ -230,6 +317,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="usage-counts-free",
+        kind="miscounted",
         sentence="the usage gauge counts slots that were given back as used",
         module="manager",
         old="- len(self._free_list) - self._num_evictable_cache_blocks",
@@ -238,6 +326,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="write-usage-counts-pinned",
+        kind="miscounted",
         sentence="the gauge of slots being written counts those that are read, too",
         module="manager",
         old="num_written = self._num_write_pending_blocks",
@@ -246,6 +335,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="refusals-not-counted",
+        kind="miscounted",
         sentence="the counter of refused offers stands still",
         module="manager",
         old="self.allocation_failures_in_current_batch += 1",
@@ -254,6 +344,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="sizes-told-again",
+        kind="miscounted",
         sentence="the sizes of allocations are reported again by every later report",
         module="manager",
         old="self.allocation_sizes_in_current_batch.clear()",
@@ -263,6 +354,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- slots ---
     Mutant(
         name="slot-leaks-when-store-fails",
+        kind="error-path",
         sentence="a failed store does not give its slot back",
         module="manager",
         old="self._free_blocks(pending.values())",
@@ -271,6 +363,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-leaks-at-eviction",
+        kind="slots",
         sentence="an evicted block does not give its slot back",
         module="manager",
         old="self._free_blocks(victims.values())",
@@ -279,6 +372,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="victims-stay-resident",
+        kind="missed-step",
         sentence="an evicted block stays in the cache, although its slot has gone to another",
         module="policies.lru",
         old="pop = self.blocks.pop",
@@ -287,6 +381,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-freed-twice",
+        kind="double-unpin",
         sentence="a failed store gives its slot back twice",
         module="manager",
         old="self._free_blocks(pending.values())",
@@ -295,6 +390,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-stays-free",
+        kind="slots",
         sentence="a slot that is taken from the free list stays in it",
         module="manager",
         old="pop = self._free_list.pop",
@@ -303,6 +399,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-beyond-the-pool",
+        kind="boundary",
         sentence="fresh slots are handed out past the end of the pool",
         module="manager",
         old="end = min(first + len(keys), self._num_blocks)",
@@ -311,6 +408,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="one-slot-too-many",
+        kind="boundary",
         sentence="the pool has one slot more than it was given",
         module="manager",
         old="self._num_blocks = num_blocks",
@@ -319,6 +417,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="free-list-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset hands out all slots afresh, but keeps the list of those given back",
         module="manager",
         old="self._free_list.clear()",
@@ -327,6 +426,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="handed-out-survives-reset",
+        kind="forgetful-reset",
         sentence="after a reset the slots that were in use are neither free nor fresh",
         module="manager",
         old="self._num_allocated_blocks = 0\n        self._free_list.clear()",
@@ -335,6 +435,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-slots-sorted",
+        kind="slots",
         sentence="a load gets its slots in ascending order, not in the order of its keys",
         module="manager",
         old='self._get_load_store_spec(blocks, Ticket("complete_load"',
@@ -344,6 +445,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- making room ---
     Mutant(
         name="nothing-protected",
+        kind="protection",
         sentence="keys of the offer that are resident may be evicted for it",
         module="manager",
         old="protected = set(resident)",
@@ -352,6 +454,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="only-new-keys-protected",
+        kind="protection",
         sentence="only the new keys of an offer are protected, which are not there yet",
         module="manager",
         old="protected = set(resident)",
@@ -360,6 +463,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="policy-ignores-protected",
+        kind="protection",
         sentence="the policy does not look at the keys that it must not evict",
         module="policies.lru",
         old="if protected:",
@@ -368,6 +472,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="evicts-one-too-many",
+        kind="boundary",
         sentence="a store evicts one block more than it needs",
         module="manager",
         old="num_to_evict = len(new) - self._get_num_free_blocks()",
@@ -376,6 +481,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="resident-keys-need-room",
+        kind="refusal",
         sentence="room is made for every key of an offer, resident ones too",
         module="manager",
         old="num_to_evict = len(new) - self._get_num_free_blocks()",
@@ -384,6 +490,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="free-list-forgotten",
+        kind="slots",
         sentence="slots that were given back do not count as free, so that blocks are evicted instead",
         module="manager",
         old="return len(self._free_list) + self._num_blocks - self._num_allocated_blocks",
@@ -392,6 +499,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="victims-not-told",
+        kind="answer",
         sentence="the answer does not name the evicted keys",
         module="manager",
         old="return PrepareStoreOutput(new, spec, list(victims))",
@@ -400,6 +508,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="resident-keys-stored-again",
+        kind="answer",
         sentence="the answer names every key of the offer as one to store",
         module="manager",
         old="return PrepareStoreOutput(new, spec, list(victims))",
@@ -408,6 +517,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="repeated-key-stored-twice",
+        kind="duplicate",
         sentence="a key named twice in an offer gets two slots",
         module="manager",
         old="for key in dict.fromkeys(keys):",
@@ -418,6 +528,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- the order ---
     Mutant(
         name="evicts-from-the-other-end",
+        kind="order",
         sentence="the most recently used block goes first",
         module="policies.lru",
         old="candidates: Iterable[OffloadKey] = self.evictable_blocks",
@@ -426,6 +537,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-forgotten",
+        kind="order",
         sentence="a touch changes nothing",
         module="manager",
         old="self._policy.touch(keys)",
@@ -434,6 +546,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-forwards",
+        kind="order",
         sentence="a touch walks its keys forwards, so that the head of a prefix goes before its tail",
         module="policies.lru",
         old="in reversed(list(keys)) if key in evictable",
@@ -442,6 +555,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-to-the-front",
+        kind="order",
         sentence="a touched block goes to the front of the list",
         module="policies.lru",
         old="evictable[key] = clock\n            evictable.move_to_end(key)",
@@ -450,6 +564,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-lists-pinned",
+        kind="missed-step",
         sentence="a touch puts pinned and pending blocks into the evictable list",
         module="policies.lru",
         old="in reversed(list(keys)) if key in evictable",
@@ -458,6 +573,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="lookup-touches",
+        kind="order",
         sentence="a lookup counts as a use",
         module="manager",
         old="block = self._policy.get(key)\n        if block is None:\n            return LookupResult.MISS",
@@ -471,6 +587,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="offer-touches",
+        kind="order",
         sentence="an offer counts as a use of those of its keys that are resident",
         module="manager",
         old="self._num_write_pending_blocks += len(new)",
@@ -479,6 +596,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="stored-backwards",
+        kind="order",
         sentence="the keys of one completed store join the list backwards",
         module="manager",
         old="self._mark_evictable(pending)",
@@ -487,6 +605,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="unpinned-backwards",
+        kind="order",
         sentence="the keys of one completed load join the list backwards",
         module="manager",
         old="self._mark_evictable(idle)",
@@ -496,6 +615,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- refusals ---
     Mutant(
         name="refuses-an-exact-fit",
+        kind="boundary",
         sentence="an offer that needs every evictable block is refused",
         module="manager",
         old="if num_to_evict > self._num_evictable_cache_blocks - num_idle:",
@@ -504,6 +624,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-protected-twice",
+        kind="pending-misread",
         sentence="pending keys of an offer count as evictable ones that are protected: refused although there is room",
         module="manager",
         old="if block.ref_cnt == 0:\n                    num_idle += 1",
@@ -512,6 +633,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="refusal-evicts",
+        kind="refusal",
         sentence="an offer evicts what there is before it is refused",
         module="manager",
         old="return None\n\n        num_allocated",
@@ -525,6 +647,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="refusal-touches",
+        kind="refusal",
         sentence="an offer that is refused moves its resident keys",
         module="manager",
         old="return None\n\n        num_allocated",
@@ -534,6 +657,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- what a careful manager does not accept ---
     Mutant(
         name="pending-load-accepted",
+        kind="pending-misread",
         sentence="a block can be loaded while it is being stored",
         module="manager",
         old="if block.ref_cnt < 0:\n                raise NotReady(",
@@ -543,6 +667,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-pins-before-it-checks",
+        kind="error-path",
         sentence="a load that raises for an absent key has pinned the keys before it",
         module="manager",
         old='raise KeyNotResident("prepare_load", key, req_id)',
@@ -556,6 +681,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="foreign-store-completion-accepted",
+        kind="generation",
         sentence="any request can complete a store",
         module="manager",
         old="or block.writer != req_id or ",
@@ -565,6 +691,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="store-completed-again",
+        kind="double-unpin",
         sentence="a store can be completed, or given up, after it was completed",
         module="manager",
         old="if block.ref_cnt >= 0 or block.writer",
@@ -574,6 +701,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="own-store-not-known",
+        kind="owner",
         sentence="the writer of a block is forgotten, so that nobody can complete the store",
         module="manager",
         old="block.writer = req_id",
@@ -582,6 +710,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="foreign-load-completion-accepted",
+        kind="owner",
         sentence="a request that loads nothing can complete the loads of another",
         module="manager",
         old="loads = self._loads.get(req_id, {})",
@@ -595,6 +724,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-completed-again",
+        kind="double-unpin",
         sentence="the record of a load is kept when it completes, so that it can be completed again",
         module="manager",
         old="if loads[key] == count:\n                del loads[key]",
@@ -604,6 +734,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-completed-too-often",
+        kind="boundary",
         sentence="a load's completion may name a key more often than it was loaded",
         module="manager",
         old="if count > in_flight:",
@@ -613,6 +744,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="loads-survive-reset",
+        kind="generation",
         sentence="a load from before a reset can be completed on a block stored after it",
         module="manager",
         old="self._loads.clear()",
@@ -622,6 +754,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="finish-forgets-loads",
+        kind="requests",
         sentence="a request that finishes can no longer complete its loads in flight",
         module="manager",
         old="def on_request_finished(self, req_context: ReqContext) -> None:",
@@ -633,6 +766,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="finish-aborts-stores",
+        kind="early-reuse",
         sentence="a request that finishes gives up its stores in flight, and their slots while they are written to",
         module="manager",
         old="def on_request_finished(self, req_context: ReqContext) -> None:",
@@ -647,6 +781,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="announcement-forgets-loads",
+        kind="requests",
         sentence="a request that is announced again can no longer complete its loads in flight",
         module="manager",
         old="return RequestOffloadingContext()",
@@ -656,6 +791,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="reset-put-off",
+        kind="forgetful-reset",
         sentence="a reset while loads are in flight does nothing and says nothing",
         module="manager",
         old="self._policy.clear()",
@@ -666,6 +802,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- answers ---
     Mutant(
         name="hit-while-pending",
+        kind="pending-misread",
         sentence="a lookup says HIT while the store is in flight",
         module="manager",
         old="LookupResult.HIT if block.ref_cnt >= 0 else",
@@ -674,6 +811,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-while-pinned",
+        kind="boundary",
         sentence="a lookup says HIT_PENDING while somebody reads the block",
         module="manager",
         old="LookupResult.HIT if block.ref_cnt >= 0 else",
@@ -682,6 +820,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pinned-while-offered",
+        kind="refusal",
         sentence="an offer is refused while one of its keys is being read",
         module="manager",
         old="if not new:",
@@ -695,6 +834,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- events ---
     Mutant(
         name="no-event-when-stored",
+        kind="events",
         sentence="nothing is announced when a store completes",
         module="manager",
         old="self._announce(pending, removed=False)",
@@ -703,6 +843,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no-event-at-eviction",
+        kind="events",
         sentence="nothing is announced when blocks are evicted",
         module="manager",
         old="self._announce(victims, removed=True)",
@@ -711,6 +852,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="eviction-announced-as-store",
+        kind="events",
         sentence="an eviction is announced as if the blocks had been stored",
         module="manager",
         old="self._announce(victims, removed=True)",
@@ -719,22 +861,25 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="failed-store-announced",
+        kind="events",
         sentence="a store that fails is announced as if it had succeeded",
         module="manager",
         old="self._free_blocks(pending.values())",
-        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=False)",
+        new="self._free_blocks(pending.values())\n            self._announce(pending, removed=False)",
         laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="failed-store-announced-as-removed",
+        kind="events",
         sentence="a store that fails is announced as a removal of keys that were never announced",
         module="manager",
         old="self._free_blocks(pending.values())",
-        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=True)",
+        new="self._free_blocks(pending.values())\n            self._announce(pending, removed=True)",
         laws=("events-once",),
     ),
     Mutant(
         name="events-newest-first",
+        kind="events",
         sentence="events are delivered newest first",
         module="manager",
         old="yield self.events.popleft()",
@@ -743,6 +888,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="one-event-a-drain",
+        kind="events",
         sentence="a drain ends after one event",
         module="manager",
         old="while self.events:",
@@ -751,6 +897,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="events-delivered-twice",
+        kind="clear-after-yield",
         sentence="a drain that is dropped half way delivers again, next time, what it had delivered",
         module="manager",
         old="while self.events:\n            yield self.events.popleft()",
@@ -760,6 +907,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="events-lost",
+        kind="events",
         sentence="a drain that is dropped half way loses what it had not delivered",
         module="manager",
         old="while self.events:\n            yield self.events.popleft()",
@@ -774,6 +922,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="events-survive-reset",
+        kind="forgetful-reset",
         sentence="events from before a reset are delivered to the consumer that started anew",
         module="manager",
         old="self.events.clear()",
@@ -783,12 +932,20 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_TIERS)
+MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_TIERS)
+_others: dict[str, Mutant] = {}
+"""Known in this process only."""
+
+
+def add(mutant: Mutant) -> None:
+    """Make a mutant known in this process that is not in the registry. Raises `UsageError` if its name is taken."""
+    if _others.setdefault(mutant.name, mutant) != mutant or any(mutant.name == one.name for one in MUTANTS):
+        raise UsageError(f"there is another mutant {mutant.name!r}; give this one a name of its own")
 
 
 def named(name: str) -> Mutant:
     """The mutant of that name. Raises `UsageError` if there is none."""
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *_others.values()):
         if mutant.name == name:
             return mutant
     raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")
