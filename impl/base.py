@@ -159,7 +159,7 @@ class OffloadingManager(ABC):
         It stands for everything: the manager, the tiers below it and what those keep for peers. No method takes it, so
         that the caller says what belongs together: a HIT and the load that relies on it, a step from its first call to
         `on_schedule_end`, and a drain of `take_events` from its first event to its last, since the events may leave
-        the queue one by one. Whoever holds it must not take it again. Here it is none: such a manager is for one thread.
+        the queue one by one. Whoever holds it must not take it again. Here it is none: for one thread only.
         """
         return nullcontext()
 

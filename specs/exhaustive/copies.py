@@ -121,7 +121,9 @@ class _Pickler(pickle.Pickler):
         self._shared = shared
 
     def persistent_id(self, thing: Any) -> int | None:
-        if not (isinstance(thing, (memoryview, Watch, *_LOCKS)) or (isinstance(thing, type) and not _importable(thing))):
+        if not (
+            isinstance(thing, (memoryview, Watch, *_LOCKS)) or (isinstance(thing, type) and not _importable(thing))
+        ):
             return None
         for place, known in enumerate(self._shared):
             if known is thing:

@@ -25,15 +25,14 @@ PATIENCE = 20.0
 
 # These touch nothing but the frame's own variables and what cannot change, so that it makes no difference whether the
 # other thread acts before or after them: a switch there would be the same as one at the next instruction that matters.
-_PRIVATE = frozenset(
-    "BINARY_OP_ADD_INT BUILD_LIST BUILD_MAP BUILD_STRING BUILD_TUPLE CACHE COPY COPY_FREE_VARS EXTENDED_ARG "
-    "IS_OP JUMP_BACKWARD JUMP_BACKWARD_NO_INTERRUPT JUMP_FORWARD KW_NAMES LIST_APPEND LOAD_CLOSURE LOAD_CONST LOAD_DEREF "
-    "LOAD_FAST LOAD_FAST_AND_CLEAR LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_GLOBAL MAKE_CELL MAKE_FUNCTION NOP "
-    "POP_EXCEPT POP_JUMP_BACKWARD_IF_NONE POP_JUMP_BACKWARD_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE "
-    "POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_IF_NONE POP_JUMP_IF_NOT_NONE POP_TOP PRECALL PUSH_EXC_INFO PUSH_NULL "
-    "RERAISE RESUME RETURN_CONST RETURN_GENERATOR RETURN_VALUE STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST "
-    "SWAP".split()
-)
+_PRIVATE = """
+BUILD_LIST BUILD_MAP BUILD_STRING BUILD_TUPLE CACHE COPY COPY_FREE_VARS EXTENDED_ARG IS_OP JUMP_BACKWARD
+JUMP_BACKWARD_NO_INTERRUPT JUMP_FORWARD KW_NAMES LIST_APPEND LOAD_CLOSURE LOAD_CONST LOAD_FAST LOAD_FAST_AND_CLEAR
+LOAD_FAST_CHECK LOAD_FAST_LOAD_FAST LOAD_GLOBAL MAKE_CELL MAKE_FUNCTION NOP POP_EXCEPT POP_JUMP_BACKWARD_IF_NONE
+POP_JUMP_BACKWARD_IF_NOT_NONE POP_JUMP_FORWARD_IF_NONE POP_JUMP_FORWARD_IF_NOT_NONE POP_JUMP_IF_NONE
+POP_JUMP_IF_NOT_NONE POP_TOP PRECALL PUSH_EXC_INFO PUSH_NULL RERAISE RESUME RETURN_CONST RETURN_GENERATOR RETURN_VALUE
+STORE_FAST STORE_FAST_LOAD_FAST STORE_FAST_STORE_FAST SWAP
+"""
 _OURS = ("evictable.specs", "evictable.model")
 
 
@@ -109,7 +108,9 @@ class Baton:
             self._current = first
             self._turns[first].release()
         if not self._end.acquire(timeout=PATIENCE):
-            raise Stuck(f"a thread did not come to its next point within {PATIENCE:g} s after {self._place() or 'its start'}")
+            raise Stuck(
+                f"a thread did not come to its next point within {PATIENCE:g} s after {self._place() or 'its start'}"
+            )
         for thread in threads:
             thread.join(PATIENCE)
         if self._crash is not None:
@@ -162,7 +163,7 @@ class Baton:
                 raise _Abandoned
             chosen = wanted
             others = tuple(thread for thread in able if thread != chosen)
-            self.decisions.append(Decision(chosen, others, preempts))  # type: ignore[arg-type]
+            self.decisions.append(Decision(chosen, others, preempts))
         return chosen
 
     def _hand_over(self, me: int, following: int | None) -> None:
@@ -257,4 +258,5 @@ def _is_subject(module: str) -> bool:
 
 
 def _points_of(code: CodeType) -> frozenset[int]:
-    return frozenset(one.offset for one in dis.get_instructions(code) if one.opname not in _PRIVATE)
+    private = _PRIVATE.split()
+    return frozenset(one.offset for one in dis.get_instructions(code) if one.opname not in private)

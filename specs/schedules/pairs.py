@@ -114,4 +114,3 @@ def _call(name: str, request: str, stored: Key, offered: tuple[Key, ...]) -> Cal
     if name == calls.ON_REQUEST_FINISHED:
         return Call(name, request=request)
     return Call(name)
-

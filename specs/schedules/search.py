@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import linecache
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from threading import Lock
@@ -99,7 +99,7 @@ class PairSearch:
                     made.verdict = VIOLATES
                     break
                 if max_seconds is not None and time.monotonic() - started > max_seconds and not exploration.complete:
-                    made.verdict, made.problem = INCONCLUSIVE, f"not all schedules in {max_seconds:g} s"
+                    made.verdict, made.problem = INCONCLUSIVE, f"not all schedules in {max_seconds:.1f} s"
                     break
         except (Stuck, NotTheSame) as error:
             made.verdict, made.problem = INCONCLUSIVE, str(error)
@@ -149,6 +149,23 @@ class PairSearch:
             return None
         outcomes = {number: made.outcome for number, made in enumerate(history.pair)}
         return Finding(history, refuted, _steps_of(self.pair, baton, outcomes), schedule, preemptions)
+
+
+def interleave(
+    kind: SubjectKind,
+    policy: str,
+    profile: str,
+    asked: Sequence[Pair],
+    way: Way,
+    max_seconds: float | None = None,
+    on_run: Callable[[], None] = lambda: None,
+) -> Iterator[Outcomes]:
+    """One pair after the other. What a pair does not use of its share of the time is left to those after it."""
+    started = time.monotonic()
+    for done, pair in enumerate(asked):
+        left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
+        share = None if left is None else left / (len(asked) - done)
+        yield PairSearch(kind, policy, profile, pair, way).run(share, on_run)
 
 
 def lock_of(subject: Any, which: str, name: str) -> Callable[[], Any] | None:
