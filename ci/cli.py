@@ -324,6 +324,77 @@ def mutants(
     return run_mutants(name, engines, path, max_calls, json_path)
 
 
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", default="impl")
+@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@_PROFILE
+@click.option(
+    "--lock",
+    type=click.Choice(["own", "external", "none"]),
+    default="own",
+    show_default=True,
+    help="Held around each call: the manager's, one of ours, or none.",
+)
+@click.option(
+    "--grain",
+    type=click.Choice(["line", "opcode"]),
+    help="Where threads switch. Default: line; without a lock opcode.",
+)
+@click.option(
+    "--preemptions", type=click.IntRange(min=0), metavar="N", help="At most. Default: any number; without a lock 2."
+)
+@click.option(
+    "--pair", "pair", multiple=True, metavar="A,B", help="Only these, such as prepare_load,touch. Default: all."
+)
+@click.option("--outside", multiple=True, metavar="CALL", help="Made without the lock, to see that this is noticed.")
+@click.option(
+    "--max-time",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each policy, shared out among the pairs; what is cut off is inconclusive.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def schedules(
+    subject: str,
+    policy: str,
+    profile: str,
+    lock: str,
+    grain: str | None,
+    preemptions: int | None,
+    pair: tuple[str, ...],
+    outside: tuple[str, ...],
+    max_time: float,
+    json_path: Path | None,
+) -> int:
+    """Interleave every pair of calls of two threads on SUBJECT: is each schedule like some order of the two calls?
+
+    SUBJECT: impl (the default), or what `check` takes.
+    """
+    from evictable.ci.schedules import Options, pair_of, run_schedules
+    from evictable.specs.schedules.pairs import NAMES
+    from evictable.specs.subjects.vllm import POLICIES
+
+    _known_profile(profile)
+    for name in outside:
+        if name not in NAMES:
+            raise UsageError(f"--outside {name}: no call that is paired; known: {', '.join(NAMES)}")
+    unlocked = lock == "none" or bool(outside)
+    options = Options(
+        subject=subject,
+        policies=POLICIES if policy == "all" else (policy,),
+        profile=profile,
+        lock=lock,
+        grain=grain or ("opcode" if unlocked else "line"),
+        preemptions=2 if preemptions is None and unlocked else preemptions,
+        pairs=tuple(map(pair_of, pair)),
+        outside=outside,
+        max_time=max_time,
+    )
+    return run_schedules(options, json_path)
+
+
 def _known_profile(profile: str) -> None:
     from evictable.model.profiles import PROFILES
 

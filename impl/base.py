@@ -10,6 +10,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NewType, TypeVar
@@ -154,6 +155,17 @@ class OffloadingManager(ABC):
 
     Methods that take `keys` take a collection of any length, also an empty one.
     """
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """What a thread holds while it calls, if other threads may call too (vLLM 0.33).
+
+        It stands for everything: the manager, the tiers below it and what those keep for peers. No method takes it, so
+        that the caller says what belongs together: a HIT and the load that relies on it, a step from its first call to
+        `on_schedule_end`, and a drain of `take_events` from its first event to its last, since the events may leave
+        the queue one by one. Whoever holds it must not take it again. Here it is none: for one thread only.
+        """
+        return nullcontext()
 
     @abstractmethod
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:

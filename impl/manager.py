@@ -8,8 +8,10 @@ the event queue, and takes them back if one does. What cannot fail comes last.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import cast
 
 from evictable.impl.admission import AdmissionTracker
@@ -34,11 +36,11 @@ from evictable.impl.tickets import Ticket
 class CPUOffloadingManager(OffloadingManager):
     """Reference counts, slots, counters and events; the order is the policy's.
 
-    For one thread at a time. `num_blocks` is the number of slots, numbered from 0. `cache_policy` is a name
-    ("lru", "arc") or a policy class, see `make_cache_policy`. With `enable_events` false, `events` is None and
-    nothing is recorded. With a `store_threshold` of 2 or more a key is stored only from its `store_threshold`-th
-    offer on, as far as `max_tracker_size` keys can be remembered (`AdmissionTracker`); `counts` is what is
-    remembered, or None with a lower threshold, which stores every key.
+    For one thread at a time: where there are several, whoever calls holds `lock`. `num_blocks` is the number of slots,
+    numbered from 0. `cache_policy` is a name ("lru", "arc") or a policy class, see `make_cache_policy`. With
+    `enable_events` false, `events` is None and nothing is recorded. With a `store_threshold` of 2 or more a key is
+    stored only from its `store_threshold`-th offer on, as far as `max_tracker_size` keys can be remembered
+    (`AdmissionTracker`); `counts` is what is remembered, or None with a lower threshold, which stores every key.
 
     A transfer is identified by (`req_context.req_id`, key); where its completion carries the `Ticket` that the
     preparation answered with (in the specification), by that. Every method either does what it says or raises and
@@ -68,6 +70,7 @@ class CPUOffloadingManager(OffloadingManager):
         self._policy = make_cache_policy(cache_policy, num_blocks)
         self._order = cast(RestorableOrder, self._policy) if hasattr(self._policy, "checkpoint") else None
 
+        self._lock = threading.Lock()
         self._num_blocks = num_blocks
         # Slots from this number on have never been used; those below are either resident or in the free list.
         self._num_allocated_blocks = 0
@@ -89,6 +92,11 @@ class CPUOffloadingManager(OffloadingManager):
         self._loads: dict[str, dict[OffloadKey, int]] = {}
         # Tickets of another time than this, or of another manager, are stale.
         self._era = object()
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """A lock of this manager's own, for callers to hold: over a call, a step, or a drain of `take_events`."""
+        return self._lock
 
     # Requests
 

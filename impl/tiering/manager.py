@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -190,7 +190,9 @@ class TieringOffloadingManager(OffloadingManager):
     it is looked up, and the end of the step submits one job for each tier and request. What a lookup of this step
     called HIT is not evicted for a promotion until the step ends.
 
-    For one thread at a time. As in `CPUOffloadingManager`, a call does what it says or raises and changes nothing, and
+    For one thread at a time: where there are several, whoever calls holds `lock`, also a thread of a tier that calls
+    back on behalf of peers; not one that only notes that a job has ended, which the tier reports when it is asked. As
+    in `CPUOffloadingManager`, a call does what it says or raises and changes nothing, and
     requests that were never announced, or are finished, may call; but once a request is finished and nothing of it
     waits any more, the tiers are told, and from then on they hear no more of it: its lookups promote nothing and its
     stores stay in the primary tier. `exclude_tier_idx` is the tier that asks on behalf of a peer.
@@ -217,6 +219,11 @@ class TieringOffloadingManager(OffloadingManager):
         self._results: deque[tuple[int, JobResult]] = deque()
         self._polled_this_step = False
         self._stats = OffloadingConnectorStats()
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The primary tier's: one lock for all, whoever calls which of them. The manager calls its tiers under it."""
+        return self.primary_tier.lock
 
     # Requests
 

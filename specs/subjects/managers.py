@@ -187,6 +187,11 @@ class ManagerSubject:
     def _fault_hosts(self) -> tuple[Any, ...]:
         return (self._manager,)
 
+    @property
+    def lock(self) -> Any:
+        """What its callers hold where there are several threads, from 0.33; ``None`` if it has none."""
+        return getattr(self._manager, "lock", None)
+
     def perform(self, call: Call) -> Answer:
         if call.raises_in not in calls.MANAGER_FAULTS:
             return self._perform[call.name](call)
