@@ -213,6 +213,20 @@ def prove(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result"})
 
 
+def check_policy(job: Mapping[str, Any], send: Send) -> None:
+    """Search one policy by itself."""
+    from evictable.specs.policy_level import jobs  # seldom asked for
+
+    jobs.check(job, send)
+
+
+def play_policy(job: Mapping[str, Any], send: Send) -> None:
+    """Replay the calls of a trace at policy level."""
+    from evictable.specs.policy_level import jobs
+
+    jobs.replay(job, send)
+
+
 def broken_record(broken: Broken) -> dict[str, Any]:
     """A broken law as plain data."""
     return {
@@ -233,7 +247,9 @@ def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
 
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
+    "check-policy": check_policy,
     "replay": play,
+    "replay-policy": play_policy,
     "workload": workload,
     "prove": prove,
 }
