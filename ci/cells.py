@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import define, field
 
+from evictable.ci.levels import MANAGER, POLICY
+from evictable.model.policy_trace import PolicyTrace, is_policy_trace, read_policy_trace
 from evictable.model.trace import Trace, read
 from evictable.specs.search import CONFORMS, INCONCLUSIVE, VIOLATES
 
@@ -30,8 +32,8 @@ class Violation:
     """Why it is expected, if it is."""
 
     @property
-    def trace(self) -> Trace:
-        return read(self.lines)
+    def trace(self) -> Trace | PolicyTrace:
+        return read_policy_trace(self.lines) if is_policy_trace(self.lines[0]) else read(self.lines)
 
     @property
     def detail(self) -> str:
@@ -91,6 +93,7 @@ class Cell:
     discipline: str
     profile: str = "auto"
     tiers: int = 0
+    level: str = MANAGER
     steps: int = 0
     seconds: float = 0.0
     started: bool = False
@@ -105,13 +108,18 @@ class Cell:
     """The subject shows its inside."""
     hung: list[str] | None = None
     """The lines of the trace whose last call never came back."""
+    bound: str = ""
+    """What was searched from end to end, in words."""
+    mismatches: Mapping[str, Mapping[str, int]] = field(factory=dict)
+    """At policy level: by the kind of call that does not match, what became of how many."""
     unusable: bool = False
     """The subject could not be loaded."""
 
     @property
     def name(self) -> str:
         tiers = f" tiers {self.tiers}" if self.tiers else ""
-        return f"{self.subject} {self.policy} {self.discipline}{tiers}"
+        level = " at policy level" if self.level == POLICY else ""
+        return f"{self.subject} {self.policy} {self.discipline}{tiers}{level}"
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -152,6 +160,7 @@ class Cell:
                 self.problem = f"too little was tried ({', '.join(record['untouched'])} not exercised): search longer"
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
+            self.bound, self.mismatches = record.get("bound", ""), record.get("mismatches", {})
         else:
             self.problem, self.unusable = record["message"], kind == "error"
             self.hung = record.get("trace")
@@ -170,6 +179,8 @@ class Cell:
             "not_exercised": self.not_exercised,
             "violations": [self._with_steps(violation) for violation in self.violations.values()],
         }
+        if self.level == POLICY:
+            record |= {"level": POLICY, "bound": self.bound, "mismatches": self.mismatches}
         return record if self.problem is None else record | {"problem": self.problem}
 
     def _with_steps(self, violation: Violation) -> dict[str, Any]:

@@ -39,7 +39,10 @@ class CachePolicy(ABC):
 
     @abstractmethod
     def remove(self, key: OffloadKey) -> None:
-        """Drop a resident block, whatever its `ref_cnt`; its mark goes with it. Raises `PolicyMisuse` for an absent key."""
+        """Drop a resident block, whatever its `ref_cnt`; its mark goes with it.
+
+        Raises `PolicyMisuse` for an absent key.
+        """
 
     @abstractmethod
     def touch(self, keys: Iterable[OffloadKey]) -> None:
