@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
+from evictable.specs.mutants.marks import MUTANTS_OF_MARKS
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.tiering import MUTANTS_OF_TIERS
 
@@ -788,7 +789,7 @@ MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_TIERS)
 
 def named(name: str) -> Mutant:
     """The mutant of that name. Raises `UsageError` if there is none."""
-    for mutant in MUTANTS:
+    for mutant in (*MUTANTS, *MUTANTS_OF_MARKS):
         if mutant.name == name:
             return mutant
     raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")

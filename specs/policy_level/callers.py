@@ -79,7 +79,9 @@ def _next_call(session: PolicySession, draw: Random, mistakes: float) -> PolicyC
     wrong = draw.random() < mistakes
     fallback = None
     for _ in range(_TRIES):
-        call = _owed_call(session.model, draw) or _any_call(session.keys, draw)
+        call = (
+            _owed_call(session.model, draw) or _taken_back_call(session.model, draw) or _any_call(session.keys, draw)
+        )
         if session.allows(call):
             if (session.model.mismatch(call) is not None) == wrong:
                 return call
@@ -94,6 +96,20 @@ def _owed_call(model: PolicyModel, draw: Random) -> PolicyCall | None:
         return None
     key = draw.choice(idle)
     return PolicyCall(MARK, (key,)) if draw.random() < 0.6 else PolicyCall(SET_REF_CNT, (key,), ref_cnt=1)
+
+
+def _taken_back_call(model: PolicyModel, draw: Random) -> PolicyCall | None:
+    """After a checkpoint, often: a step as a manager's, or one taken back, or the order restored."""
+    if model.checkpoint is None or model.touched or draw.random() < 0.5:
+        return None
+    _, ref_cnt, marked, _ = model.checkpoint
+    gone = [key for key in ref_cnt if key not in model.blocks]
+    if gone and draw.random() < 0.7:
+        return PolicyCall(INSERT, (draw.choice(gone),), ref_cnt=ref_cnt[gone[0]], again=True)
+    here = sorted(model.marked & marked, key=str)
+    if here and draw.random() < 0.6:
+        return PolicyCall(UNMARK, (draw.choice(here),))
+    return PolicyCall(EVICT, n=1) if draw.random() < 0.3 else PolicyCall(RESTORE)
 
 
 def _any_call(keys: Sequence[Key], draw: Random) -> PolicyCall:
