@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import itertools
 from collections import deque
 from collections.abc import Iterator, Sequence
@@ -79,9 +80,7 @@ def _next_call(session: PolicySession, draw: Random, mistakes: float) -> PolicyC
     wrong = draw.random() < mistakes
     fallback = None
     for _ in range(_TRIES):
-        call = (
-            _owed_call(session.model, draw) or _taken_back_call(session.model, draw) or _any_call(session.keys, draw)
-        )
+        call = _owed_call(session.model, draw) or _taken_back_call(session.model, draw) or _any_call(session.keys, draw)
         if session.allows(call):
             if (session.model.mismatch(call) is not None) == wrong:
                 return call
@@ -166,6 +165,7 @@ class SmallWorld:
                 if not session.allows(call):
                     continue
                 session.subject = replayed(self.kind, self.capacity, node.calls)
+                session.model = copy.deepcopy(node.model)
                 session.step(call)
                 budget.calls += 1
                 yield session

@@ -57,7 +57,7 @@ def judge(
     before: PolicyState,
     seen: PolicyState,
 ) -> Judgement:
-    """``model`` is where the policy was, ``before`` what it showed then; neither is changed."""
+    """``model`` is where the policy was, and is used up; ``before`` is what it showed then."""
     mismatch = model.mismatch(call)
     held = _Held(model, documented, call, outcome, before, seen, mismatch)
     found = held.raised(outcome) if isinstance(outcome, Raised) else held.answered()
@@ -92,7 +92,9 @@ class _Held:
 
     def answered(self) -> Judgement:
         mismatch = self.mismatch
-        model = copy.deepcopy(self.model)
+        # A copy is dear: only where the model as it was before is asked again.
+        asked_again = mismatch is not None or self.call.name == EVICT
+        model = copy.deepcopy(self.model) if asked_again else self.model
         try:
             right = model.perform(self.call, self.outcome)
         except Refused as refusal:

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from attrs import evolve
 
-from evictable.model.policy_calls import EVICT, PolicyCall
+from evictable.model.policy_calls import EVICT, INSERT, MARK, SET_REF_CNT, PolicyCall
 from evictable.specs.policy_level.session import PolicySession
 
 MOST_TRIES = 2000
@@ -62,6 +62,7 @@ def _smaller(best: PolicySession) -> Iterator[_Candidate]:
             yield capacity, (*calls[:start], *calls[start + length :])
     for pair in itertools.combinations(range(len(calls) - 1), 2):
         yield capacity, tuple(call for place, call in enumerate(calls) if place not in pair)
+    yield from ((capacity, born_idle) for born_idle in _born_idle(calls))
     for fewer in range(1, capacity):
         yield fewer, calls
     for place, call in enumerate(calls):
@@ -71,6 +72,18 @@ def _smaller(best: PolicySession) -> Iterator[_Candidate]:
     for one, other in itertools.permutations(names, 2):
         yield capacity, _renamed(calls, {other: one})
     yield capacity, _renamed(calls, {key: place for place, key in enumerate(names)})
+
+
+def _born_idle(calls: tuple[PolicyCall, ...]) -> Iterator[tuple[PolicyCall, ...]]:
+    """A block inserted idle, in place of one that becomes so by the next change of its ref_cnt and its mark."""
+    for place, call in enumerate(calls):
+        if call.name != INSERT or call.ref_cnt >= 0:
+            continue
+        later = [at for at in range(place + 1, len(calls)) if calls[at].keys == call.keys]
+        ready = [at for at in later if calls[at].name in (SET_REF_CNT, MARK)][:2]
+        kept = [other for at, other in enumerate(calls) if at not in ready]
+        kept[place] = evolve(call, ref_cnt=0)
+        yield tuple(kept)
 
 
 def _simpler(call: PolicyCall) -> Iterator[PolicyCall]:
