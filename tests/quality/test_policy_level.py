@@ -25,7 +25,7 @@ from evictable.specs.search import CONFORMS
 from evictable.specs.subjects.policies import load_policy
 
 MAX_CALLS = 6_000
-MOST_CALLS = 8
+MOST_CALLS = 12
 """In a counterexample, after it was shrunk."""
 
 
