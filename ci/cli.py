@@ -44,6 +44,14 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
 )
 @_PROFILE
 @click.option(
+    "--level",
+    type=click.Choice(["manager", "policy"]),
+    default="manager",
+    show_default=True,
+    help="Judge the manager, or its cache policy by itself: careless callers then make marks that do not match. "
+    "SUBJECT may be package.module:PolicyClass.",
+)
+@click.option(
     "--engine",
     type=click.Choice(["random", "scheduler", "hypothesis", "exhaustive", "all"]),
     default="all",
@@ -105,6 +113,7 @@ def check(
     policy: str,
     discipline: str,
     profile: str,
+    level: str,
     engine: str,
     max_time: float | None,
     max_calls: int | None,
@@ -124,11 +133,21 @@ def check(
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
+    from evictable.ci.levels import POLICY, engines_at, refuse_at_policy_level
     from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES, HOSTILE
-    from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, EXHAUSTIVE, SCHEDULER
+    from evictable.specs.search import EXHAUSTIVE, SCHEDULER
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
+    if level == POLICY:
+        refuse_at_policy_level(
+            hostile=discipline == HOSTILE,
+            engine=engine,
+            tiers=tiers > 0,
+            store_threshold=store_threshold > 1,
+            max_tracker_size=max_tracker_size is not None,
+            expect=expect_path is not None,
+        )
     disciplines = DISCIPLINES if discipline == "all" else (discipline,)
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
@@ -142,7 +161,8 @@ def check(
             policies=POLICIES if policy == "all" else (policy,),
             disciplines=disciplines,
             profile=profile,
-            engines=(ENGINES_WITH_TIERS if tiers else ENGINES) if engine == "all" else (engine,),
+            level=level,
+            engines=engines_at(level, tiers) if engine == "all" else (engine,),
             max_time=20.0 if max_time is None and max_calls is None else max_time,
             max_calls=max_calls,
             seed=seed,

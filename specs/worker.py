@@ -251,6 +251,20 @@ def mutants(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result"})
 
 
+def check_policy(job: Mapping[str, Any], send: Send) -> None:
+    """Search one policy by itself."""
+    from evictable.specs.policy_level import jobs  # seldom asked for
+
+    jobs.check(job, send)
+
+
+def play_policy(job: Mapping[str, Any], send: Send) -> None:
+    """Replay the calls of a trace at policy level."""
+    from evictable.specs.policy_level import jobs
+
+    jobs.replay(job, send)
+
+
 def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
     profile = kind.profile(policy) if wanted == "auto" else wanted
     if profile not in PROFILES:
@@ -280,7 +294,9 @@ def schedules(job: Mapping[str, Any], send: Send) -> None:
 
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
+    "check-policy": check_policy,
     "replay": play,
+    "replay-policy": play_policy,
     "workload": workload,
     "prove": prove,
     "mutants": mutants,

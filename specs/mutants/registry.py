@@ -10,6 +10,7 @@ from __future__ import annotations
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.locks import MUTANTS_OF_LOCKS
+from evictable.specs.mutants.marks import MUTANTS_OF_MARKS
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.policies import MUTANTS_OF_POLICIES
 from evictable.specs.mutants.tiering import MUTANTS_OF_TIERS
@@ -946,7 +947,7 @@ def add(mutant: Mutant) -> None:
 
 def named(name: str) -> Mutant:
     """The mutant of that name. Raises `UsageError` if there is none."""
-    for mutant in (*MUTANTS, *MUTANTS_OF_LOCKS, *_others.values()):
+    for mutant in (*MUTANTS, *MUTANTS_OF_LOCKS, *MUTANTS_OF_MARKS, *_others.values()):
         if mutant.name == name:
             return mutant
     raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")

@@ -115,7 +115,7 @@ class Lens:
         ranks = getattr(self._policy, "_ranks", None)
         if ranks is None:
             return evictable
-        return sorted(evictable, key=lambda raw: (ranks[raw], raw) if raw in ranks else (-1, raw))
+        return sorted(evictable, key=lambda raw: (1, ranks[raw], raw) if raw in ranks else (0, raw))
 
     def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
         policy = self._policy
