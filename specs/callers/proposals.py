@@ -59,6 +59,7 @@ ANOTHER_TICKET = "with another ticket"
 """Besides, where there are tickets."""
 TIER_FAULT = "a tier raises"
 
+_PREPARING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD})
 _TELLING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.LOOKUP, calls.TOUCH})
 
 
@@ -89,7 +90,8 @@ class Proposer:
     _last: Call | None = None
     _num_requests: int = 0
     _num_peers: int = 0
-    _num_tickets: int = 0
+    _prepared: list[Call] = field(factory=list)
+    """Preparations with tickets, in the order of their numbers, which begin with 1."""
     _weighted: list[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -104,12 +106,13 @@ class Proposer:
         """The next call. There always is one: a new request may be announced, a key looked up."""
         for _ in range(20):
             call = self._planned.pop() if self._planned else self._propose()
+            if self.ticketed and call is not None and call.name in _PREPARING:
+                call = evolve(call, ticket=len(self._prepared) + 1)
             if call is not None and self.session.allows(call):
                 if self.placed and call.name in _TELLING:
                     call = self._place(call)
-                if self.ticketed and call.name in (calls.PREPARE_STORE, calls.PREPARE_LOAD):
-                    self._num_tickets += 1
-                    call = evolve(call, ticket=self._num_tickets)
+                if self.ticketed and call.name in _PREPARING:
+                    self._prepared.append(call)
                 if self.fault_rate and self.random.random() < self.fault_rate:
                     call = self._let_raise(call)
                 self._last = call
@@ -220,6 +223,9 @@ class Proposer:
             return None
         request = self._live()
         chosen = tuple(self._sample(ready))
+        if self.ticketed and self.session.promises.loads and self.random.random() < 0.3:  # only tickets tell them apart
+            owner, key = self.random.choice(sorted(self.session.promises.loads, key=str))
+            request, chosen = self.session.promises.tickets[owner][0], (key,)
         self._planned.append(Call(calls.PREPARE_LOAD, chosen, request))
         self._planned.extend(Call(calls.LOOKUP, (key,), request) for key in chosen)
         return self._planned.pop()
@@ -251,6 +257,8 @@ class Proposer:
             method = "submit_load" if call.name == calls.ON_SCHEDULE_END else "submit_store"
             return evolve(call, raises_in=method, at=draw.choice((1, 1, 1, 2)))
         if mistake == "reset in flight":
+            if self.ticketed:
+                self._plan_late_report()
             return Call(calls.RESET_CACHE)
         if mistake == "report late":
             stores = draw.random() < 0.5
@@ -286,11 +294,29 @@ class Proposer:
         place = draw.randint(0, len(call.keys))
         return evolve(call, keys=(*call.keys[:place], extra, *call.keys[place:]))
 
+    def _plan_late_report(self) -> None:
+        """After a reset: the same request begins the same store, or load, anew; then the old one is reported."""
+        promises, draw = self.session.promises, self.random
+        stores, loads = sorted(promises.stores, key=str), sorted(promises.loads, key=str)
+        if not stores and not loads:
+            return
+        owner, key = draw.choice(stores + loads)
+        name = calls.COMPLETE_STORE if (owner, key) in promises.stores else calls.COMPLETE_LOAD
+        late = promises.completion(name, owner, (key,))
+        anew = [Call(calls.PREPARE_STORE, (key,), late.request)]
+        if name == calls.COMPLETE_LOAD:
+            anew.append(Call(calls.COMPLETE_STORE, (key,), late.request, ticket=len(self._prepared) + 1))
+            anew.append(Call(calls.PREPARE_LOAD, (key,), late.request))
+        self._planned.extend((late, *reversed(anew)))
+
     def _with_any_ticket(self, call: Call) -> Call:
-        """A completion with one of the tickets that were given, whosever it is."""
-        if call.name not in calls.COMPLETIONS or not self._num_tickets:
+        """A completion with another ticket, if there is one of a preparation like its own, whosever it is."""
+        if call.name not in calls.COMPLETIONS or not self._prepared:
             return call
-        return evolve(call, ticket=self.random.randint(1, self._num_tickets))
+        begun_by = calls.PREPARE_STORE if call.name == calls.COMPLETE_STORE else calls.PREPARE_LOAD
+        alike = [one for one in self._prepared if one.name == begun_by and set(one.keys) & set(call.keys)]
+        others = [one for one in alike if one.ticket != call.ticket]
+        return evolve(call, ticket=self.random.choice(others or self._prepared).ticket)
 
     def _let_raise(self, call: Call) -> Call:
         """``call``, in which a fault waits: most places are used once a key."""
