@@ -455,7 +455,7 @@ def soak(
     seed: int,
     json_path: Path | None,
 ) -> int:
-    """Let several threads play careful schedulers on one SUBJECT for long: every call judged, faults and resets, memory.
+    """Let several threads play careful schedulers on one SUBJECT: calls judged, faults, resets, memory measured.
 
     SUBJECT: impl (the default), or what `check` takes. Two runs differ: it is the machine that switches threads.
     """

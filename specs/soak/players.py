@@ -15,7 +15,8 @@ from evictable.specs.session import Session
 REQUESTS = 3
 """Requests that a thread runs at the same time."""
 BATCH = 4
-FAULT_RATE = 0.02
+FAULT_RATE, TIER_FAULT_RATE = 0.1, 0.4
+"""Calls in which a fault waits. In most it waits in vain: what it would strike is not used."""
 
 _ACTIONS = ("serve",) * 6 + ("offer",) * 5 + ("store done",) * 6 + ("load done",) * 6 + ("finish",) * 2
 _OTHERS = ("touch", "drain", "stats", "new")
@@ -130,9 +131,10 @@ class Player:
 
     def _call(self, call: Call) -> Outcome:
         self.calls += 1
-        if self.faults and self.random.random() < FAULT_RATE:
+        tiers = self.session.setup.tiers
+        if self.faults and self.random.random() < (TIER_FAULT_RATE if tiers else FAULT_RATE):
             # Above tiers it is those that raise: what else does, a manager may lay at a tier's door and go on.
-            places = calls.TIER_FAULTS if self.session.setup.tiers else self.session.subject.faults.places
+            places = calls.TIER_FAULTS if tiers else self.session.subject.faults.places
             call = evolve(call, raises_in=self.random.choice(places), at=self.random.choice((1, 1, 2, 3)))
         return self.step(call)
 
