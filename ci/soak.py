@@ -92,5 +92,6 @@ def _report(out: Console, name: str, options: Options, result: Mapping[str, Any]
         out.print(f"memory {'constant' if result['constant'] else 'grows'}: {result['growth']}", markup=False)
     ending = "everything completed, a store of all slots made" if result["came_to_rest"] else "not at rest"
     out.print(f"in the end: {ending}", markup=False)
-    problem = f": {result['problem']}" if result["verdict"] == INCONCLUSIVE else ""
+    told = result["verdict"] == INCONCLUSIVE or result["crowded"]
+    problem = f": {result['problem']}" if told else ""
     out.print(f"{result['verdict']}{problem}", markup=False)

@@ -11,7 +11,7 @@ from statistics import median
 
 from attrs import define, field, frozen
 
-MORE_BLOCKS, SHARE_OF_BLOCKS = 500, 0.01
+MORE_BLOCKS, SHARE_OF_BLOCKS = 500, 0.005
 """Memory is constant if it has not grown by more than so many blocks and such a share of them;"""
 MORE_BYTES, SHARE_OF_BYTES = 4 << 20, 0.05
 """likewise the resident size. It follows the blocks in steps of whole arenas, and so may lag behind."""
@@ -69,7 +69,7 @@ class Growth:
         return (
             f"{first.blocks:,} blocks and {first.resident / 2**20:.1f} MiB resident after {first.calls:,} calls, "
             f"{last.blocks:,} and {last.resident / 2**20:.1f} after {last.calls:,} "
-            f"(tolerated: {MORE_BLOCKS} blocks and {SHARE_OF_BLOCKS:.0%}, {MORE_BYTES >> 20} MiB and "
+            f"(tolerated: {MORE_BLOCKS} blocks and {SHARE_OF_BLOCKS:.1%}, {MORE_BYTES >> 20} MiB and "
             f"{SHARE_OF_BYTES:.0%})"
         )
 

@@ -25,6 +25,7 @@ def ending_record(soak: Soak) -> dict[str, Any]:
     """What came of it: what is broken, and the calls before."""
     growth = soak.growth
     return {
+        "crowded": soak.crowded,
         "came_to_rest": soak.came_to_rest,
         "constant": None if growth is None else growth.constant,
         "growth": str(growth),

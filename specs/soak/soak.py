@@ -6,6 +6,7 @@ reset. Some calls meet a fault. What a soak adds to a search is time: what is lo
 
 from __future__ import annotations
 
+import gc
 import sys
 import threading
 from collections import deque
@@ -32,7 +33,7 @@ from evictable.specs.subjects.base import Setup, SubjectKind
 
 LAST_CALLS = 40
 """Calls that are shown when a law breaks."""
-REST_EVERY = 3000
+REST_EVERY = 2000
 """Calls between two rests."""
 REMEMBERED = 1000
 """Finished requests that `impl` remembers above tiers during a soak, so that the table is full early."""
@@ -79,6 +80,9 @@ class Soak:
     """Faults that struck."""
     came_to_rest: bool = False
     """Everything was completed in the end, and the last store was made."""
+    crowded: bool = False
+    """The lock let two threads in at a time: then nothing that was judged counts."""
+    _inside: bool = False
     _tiers: list[Tiers] = field(factory=list)
     _find_lock: Callable[[], Any] = field(init=False)
     _resting: bool = False
@@ -126,11 +130,13 @@ class Soak:
         """Run all threads until the budget is spent or a law is broken, then bring everything to rest."""
         bodies = [*(self._play(player) for player in self.players), *(self._serve(tiers) for tiers in self._tiers)]
         threads = [threading.Thread(target=self._guarded, args=(body,)) for body in bodies]
-        with _switching_often():
+        with _switching_often(), _older_objects_left_alone():
             for thread in threads:
                 thread.start()
             for thread in threads:
                 thread.join()
+        if self.crowded:
+            return
         if self._error is not None:
             raise self._error
         if not self.broken:
@@ -144,8 +150,17 @@ class Soak:
         try:
             while True:
                 with self._find_lock():
-                    if self.broken or self._error is not None or next(steps, self) is self:
+                    if self._inside:
+                        self.crowded = True
+                    if self.crowded or self.broken or self._error is not None:
                         return
+                    self._inside = True
+                    try:
+                        ended = next(steps, self) is self
+                    finally:
+                        self._inside = False
+                if ended:
+                    return
         except BaseException as error:
             self._error = error
 
@@ -229,7 +244,9 @@ class Soak:
 
     @property
     def problem(self) -> str:
-        """Why there is no verdict; empty if there is one."""
+        """Why there is no verdict, or what is wrong that is no law; empty if all is well."""
+        if self.crowded:
+            return "the lock let two threads in at a time"
         if not self.came_to_rest:
             return "drains and progress were not put to the test"
         if self.growth is None:
@@ -243,7 +260,7 @@ class Soak:
     @property
     def verdict(self) -> str:
         growth = self.growth
-        if self.broken or (growth is not None and not growth.constant):
+        if self.crowded or self.broken or (growth is not None and not growth.constant):
             return VIOLATES
         return INCONCLUSIVE if self.problem else CONFORMS
 
@@ -260,6 +277,16 @@ def _remember_fewer(subject: Any) -> None:
     module = sys.modules.get(type(manager).__module__)
     if hasattr(module, "_MAX_TOLD"):
         module._MAX_TOLD = REMEMBERED  # type: ignore[union-attr]
+
+
+@contextmanager
+def _older_objects_left_alone() -> Iterator[None]:
+    """Collections look only at what has been made since: there is one at each rest."""
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
