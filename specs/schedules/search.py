@@ -160,11 +160,13 @@ def interleave(
     max_seconds: float | None = None,
     on_run: Callable[[], None] = lambda: None,
 ) -> Iterator[Outcomes]:
-    """One pair after the other. What a pair does not use of its share of the time is left to those after it."""
+    """One pair after the other. It may use its share of the time that is left, or a tenth of all, if that is more."""
     started = time.monotonic()
     for done, pair in enumerate(asked):
         left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
-        share = None if left is None else left / (len(asked) - done)
+        share = None
+        if max_seconds is not None and left is not None:
+            share = min(left, max(left / (len(asked) - done), max_seconds / 10))
         yield PairSearch(kind, policy, profile, pair, way).run(share, on_run)
 
 
