@@ -152,15 +152,13 @@ class Soak:
                 with self._find_lock():
                     if self._inside:
                         self.crowded = True
-                    if self.crowded or self.broken or self._error is not None:
                         return
-                    self._inside = True
+                    self._inside = True  # with nothing in between: who is let in as well must see it
                     try:
-                        ended = next(steps, self) is self
+                        if self.crowded or self.broken or self._error is not None or next(steps, self) is self:
+                            return
                     finally:
                         self._inside = False
-                if ended:
-                    return
         except BaseException as error:
             self._error = error
 
@@ -253,8 +251,8 @@ class Soak:
             return f"only {len(self.samples)} rests: too few to compare memory; run longer"
         if self.plan.faults and not self.struck:
             return "no fault struck"
-        if min(player.calls for player in self.players) * 4 * len(self.players) < self.budget.calls:
-            return "a thread hardly came to run"
+        if min(player.calls for player in self.players) * 100 * len(self.players) < self.budget.calls:
+            return "a thread hardly came to run: it made less than a hundredth of an equal share of the calls"
         return ""
 
     @property
