@@ -100,6 +100,21 @@ def row_between(before: RefCnt, after: RefCnt) -> str:
     raise IllegalStep(f"from ref_cnt {before} to {after}")
 
 
+def rows_between(before: RefCnt, after: RefCnt) -> tuple[str, ...]:
+    """The rows that lead from one value to another, several where a call takes several: with tiers a store may be
+    committed and at once pinned for them.
+    """
+    if before is ABSENT and after is not ABSENT and after >= IDLE:
+        return (row_between(ABSENT, PENDING), *rows_between(PENDING, after))
+    if before == PENDING and after is not ABSENT and after > IDLE:
+        return (row_between(PENDING, IDLE), row_between(IDLE, after))
+    if before is not ABSENT and before > IDLE and (after is ABSENT or after < IDLE):
+        return (row_between(before, IDLE), *rows_between(IDLE, after))
+    if before == IDLE and after == PENDING:
+        return (row_between(IDLE, ABSENT), row_between(ABSENT, PENDING))
+    return (row_between(before, after),)
+
+
 Step = Callable[[RefCnt], RefCnt]
 
 

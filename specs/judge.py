@@ -18,7 +18,7 @@ from evictable.model.breach import Breach
 from evictable.model.calls import Call, Drained, Gauges, Key, Outcome, Raised, Stored, describe
 from evictable.model.exchanges import Exchange
 from evictable.model.laws import LAWS, Difference, Law, Step, same_gauges
-from evictable.model.lifecycle import IDLE, row_between
+from evictable.model.lifecycle import IDLE, rows_between
 from evictable.model.manager import Manager, StorePlan
 from evictable.model.orders.any import AnyOrder
 from evictable.model.snapshot import Snapshot, left_out
@@ -216,7 +216,7 @@ class Judge:
         for key in {**before.ref_cnt, **after.ref_cnt}:
             was, now = before.ref_cnt.get(key), after.ref_cnt.get(key)
             if was != now:
-                self.rows["reset" if call.name == calls.RESET_CACHE else row_between(was, now)] += 1
+                self.rows.update(("reset",) if call.name == calls.RESET_CACHE else rows_between(was, now))
 
     def _drain(self, call: Call, outcome: Outcome) -> Sequence[Breach]:
         if not isinstance(outcome, Drained):

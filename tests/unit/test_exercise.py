@@ -6,7 +6,7 @@ import pytest
 from attrs import evolve
 from seeded import DRAIN, PROFILE, RESET, announce, failed, holding, load, loaded, lookup, offer, stored
 
-from evictable.model.lifecycle import ABSENT, IDLE, PENDING, ROWS, IllegalStep, row_between
+from evictable.model.lifecycle import ABSENT, IDLE, PENDING, ROWS, IllegalStep, row_between, rows_between
 from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
 from evictable.specs.exercise import NO_ROOM, Exercise
 from evictable.specs.search import CONFORMS, INCONCLUSIVE, RANDOM, Search, Task
@@ -123,3 +123,18 @@ class _Deaf:
 
     def __getattr__(self, name: str) -> object:
         return getattr(self._subject, name)
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "rows"),
+    [
+        (PENDING, 2, ("commit store", "pin an idle block")),
+        (1, ABSENT, ("unpin for the last time", "evict")),
+        (2, PENDING, ("unpin for the last time", "evict", "begin store")),
+        (ABSENT, 1, ("begin store", "commit store", "pin an idle block")),
+        (IDLE, PENDING, ("evict", "begin store")),
+        (ABSENT, PENDING, ("begin store",)),
+    ],
+)
+def test_a_call_above_tiers_may_take_several_rows(before: int | None, after: int | None, rows: tuple[str, ...]) -> None:
+    assert rows == rows_between(before, after)
