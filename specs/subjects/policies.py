@@ -21,7 +21,10 @@ from evictable.model.policy_calls import (
     INSERT,
     MARK,
     NAMES,
+    ON_REQUEST_FINISHED,
+    ON_STORE_MISS,
     REMOVE,
+    REQUEST_HOOKS,
     RESTORE,
     SET_REF_CNT,
     TOUCH,
@@ -77,6 +80,8 @@ class PolicySubject:
             TOUCH: self._touch,
             EVICT: self._evict,
             CLEAR: lambda call: policy.clear(),
+            ON_STORE_MISS: lambda call: policy.on_store_miss(self._table.fresh_all(call.keys), context),
+            ON_REQUEST_FINISHED: self._request_finished,
             MARK: self._mark,
             UNMARK: self._mark,
             SET_REF_CNT: self._set_ref_cnt,
@@ -92,8 +97,8 @@ class PolicySubject:
     @property
     def offers(self) -> tuple[str, ...]:
         """The calls that it knows. Marks always: a policy without them ignores them."""
-        restorable = callable(getattr(self._policy, CHECKPOINT, None))
-        return NAMES if restorable else tuple(name for name in NAMES if name not in (CHECKPOINT, RESTORE))
+        optional = (CHECKPOINT, RESTORE, *REQUEST_HOOKS)  # the hooks from 0.31
+        return tuple(name for name in NAMES if name not in optional or callable(getattr(self._policy, name, None)))
 
     def perform(self, call: PolicyCall) -> PolicyOutcome:
         """Make the call. What the policy raises is an outcome, too."""
@@ -138,6 +143,10 @@ class PolicySubject:
     def _touch(self, call: PolicyCall) -> None:
         request = (self._context,) if self._touch_takes_request else ()
         self._policy.touch(self._table.fresh_all(call.keys), *request)
+
+    def _request_finished(self, call: PolicyCall) -> None:
+        keys = self._table.fresh_all(call.keys)
+        self._policy.on_request_finished([keys], set(), set(keys), self._context)
 
     def _evict(self, call: PolicyCall) -> Evicted | None:
         answer = self._policy.evict(call.n, set(self._table.fresh_all(call.keys)))
