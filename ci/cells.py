@@ -28,12 +28,19 @@ class Violation:
     seconds: float
     lines: list[str]
     path: Path | None = None
+    fault: str | None = None
+    """What raised in the last call: ``policy.insert in prepare_store``."""
     reason: str | None = None
     """Why it is expected, if it is."""
 
     @property
     def trace(self) -> Trace | PolicyTrace:
         return read_policy_trace(self.lines) if is_policy_trace(self.lines[0]) else read(self.lines)
+
+    @property
+    def id(self) -> str:
+        """The law, and where a fault broke it, which."""
+        return self.law if self.fault is None else f"{self.law} ({self.fault})"
 
     @property
     def detail(self) -> str:
@@ -62,6 +69,7 @@ class Violation:
             steps=found_after["steps"],
             seconds=found_after["seconds"],
             lines=record["trace"],
+            fault=record.get("fault"),
         )
 
     def record(self) -> dict[str, Any]:
@@ -76,6 +84,8 @@ class Violation:
             "engine": self.engine,
             "trace": None if self.path is None else str(self.path),
         }
+        if self.fault is not None:
+            record["fault"] = self.fault
         return record if self.reason is None else record | {"expected_because": self.reason}
 
 
@@ -114,6 +124,9 @@ class Cell:
     """At policy level: by the kind of call that does not match, what became of how many."""
     unusable: bool = False
     """The subject could not be loaded."""
+    faults: list[dict[str, Any]] = field(factory=list)
+    """Hostile callers only: of each call and each place that it reaches, where faults struck."""
+    restores_order: bool = True
 
     @property
     def name(self) -> str:
@@ -150,7 +163,8 @@ class Cell:
         elif kind == "progress":
             self.steps, self.seconds = record["steps"], record["seconds"]
         elif kind == "finding":
-            violation = self.violations[record["law"]] = Violation.of(record)
+            violation = Violation.of(record)
+            self.violations[violation.id] = violation
             return violation
         elif kind == "reached":
             self.reached[record["law"]] = Violation.of(record)
@@ -160,6 +174,7 @@ class Cell:
                 self.problem = f"too little was tried ({', '.join(record['untouched'])} not exercised): search longer"
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
+            self.faults, self.restores_order = record.get("faults", []), record.get("restores_order", True)
             self.bound, self.mismatches = record.get("bound", ""), record.get("mismatches", {})
         else:
             self.problem, self.unusable = record["message"], kind == "error"
@@ -179,6 +194,8 @@ class Cell:
             "not_exercised": self.not_exercised,
             "violations": [self._with_steps(violation) for violation in self.violations.values()],
         }
+        if self.faults:
+            record |= {"faults": self.faults, "restores_order": self.restores_order}
         if self.level == POLICY:
             record |= {"level": POLICY, "bound": self.bound, "mismatches": self.mismatches}
         return record if self.problem is None else record | {"problem": self.problem}

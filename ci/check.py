@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from evictable.ci.cells import Cell
+from evictable.ci.cells import Cell, Violation
 from evictable.ci.expectations import Expectation
 from evictable.ci.files import file_name, write_json, write_text
 from evictable.ci.jobs import Inconclusive, run_jobs
@@ -154,14 +154,16 @@ class Check:
             }
             for cell in self.cells
         ]
-        expected = {(*one.cell, one.law): one.reason for one in options.expectations if one not in self.stale}
+        expected = {
+            (*one.cell, one.law, one.fault): one.reason for one in options.expectations if one not in self.stale
+        }
         live = Live(console=self.err, refresh_per_second=4, transient=True) if self.err.is_terminal else None
 
         def on_record(index: int, record: Mapping[str, Any]) -> None:
             cell = self.cells[index]
             violation = cell.take(record)
             if violation is not None:
-                violation.reason = expected.get((*cell.key, violation.law))
+                violation.reason = expected.get((*cell.key, violation.law, violation.fault))
             if live is None:
                 self._log(cell, record)
 
@@ -179,7 +181,8 @@ class Check:
         if record["kind"] == "loaded":
             self._say(f"{cell.name}: searching")
         elif record["kind"] == "finding":
-            self._say(f"{cell.name}: {record['law']} broken, shortest so far: {count_calls(len(record['trace']) - 1)}")
+            found = Violation.of(record)
+            self._say(f"{cell.name}: {found.id} broken, shortest so far: {count_calls(found.calls)}")
         elif record["kind"] == "reached":
             self._say(
                 f"{cell.name}: {record['law']} reached by scheduler steps: {count_calls(len(record['trace']) - 1)}"
@@ -189,7 +192,7 @@ class Check:
 
     def _write_traces(self) -> None:
         for cell in self.cells:
-            found = [(violation.law, violation) for violation in cell.violations.values()]
+            found = [(violation.id, violation) for violation in cell.violations.values()]
             found += [(f"{violation.law}-scheduler", violation) for violation in cell.reached.values()]
             for name, violation in found:
                 path = self._path(cell, name)

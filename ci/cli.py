@@ -40,7 +40,7 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
     type=click.Choice(["contract", "careless", "hostile", "all"]),
     default="contract",
     show_default=True,
-    help="What the caller promises. Hostile: tiers raise, too (needs --tiers).",
+    help="What the caller promises: all of the contract; nothing; or all of it, but what the manager calls raises.",
 )
 @_PROFILE
 @click.option(
@@ -148,13 +148,11 @@ def check(
             max_tracker_size=max_tracker_size is not None,
             expect=expect_path is not None,
         )
-    disciplines = (*DISCIPLINES, *((HOSTILE,) if tiers else ())) if discipline == "all" else (discipline,)
-    if HOSTILE in disciplines and not tiers:
-        raise UsageError("--discipline hostile makes tiers raise: it needs --tiers 1 or more")
+    disciplines = DISCIPLINES if discipline == "all" else (discipline,)
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
-    if engine == EXHAUSTIVE and HOSTILE in disciplines:
-        raise UsageError("--engine exhaustive makes no tier raise: leave out --discipline hostile")
+    if engine == EXHAUSTIVE and HOSTILE in disciplines and tiers:
+        raise UsageError("--engine exhaustive makes no tier raise: leave out --discipline hostile, or --tiers")
     if tiers and store_threshold > 1:
         raise UsageError("--store-threshold and --tiers do not go together: a primary tier stores every key")
     return Check(
@@ -224,7 +222,9 @@ def workload(
 @cli.command(epilog=_EXIT_CODES)
 @click.option("--release", "releases", multiple=True, metavar="X", help="Only these, such as 0.24.0. Default: all.")
 @click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
-@click.option("--discipline", type=click.Choice(["contract", "careless", "all"]), default="all", show_default=True)
+@click.option(
+    "--discipline", type=click.Choice(["contract", "careless", "hostile", "all"]), default="all", show_default=True
+)
 @click.option(
     "--store-threshold",
     "thresholds",
@@ -307,6 +307,112 @@ def prove(subject: str, full: bool, engine: str, json_path: Path | None) -> int:
     from evictable.ci.prove import run_prove
 
     return run_prove(subject, full, None if engine == "all" else engine, json_path)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("name", nargs=-1)
+@click.option(
+    "--engine",
+    "engines",
+    type=click.Choice(["random", "exhaustive", "z3", "crosshair", "all"]),
+    multiple=True,
+    default=("random",),
+    show_default=True,
+    help="May be given several times. A random walk; every call in every state of small worlds; proofs; contracts.",
+)
+@click.option(
+    "--file",
+    "path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Hunt the mutants of a TOML file: [[mutant]] with name, sentence, module, old, new and laws.",
+)
+@click.option(
+    "--max-calls", type=click.IntRange(min=1), metavar="N", help="In a random walk, for each. Default: 200,000."
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def mutants(
+    name: tuple[str, ...], engines: tuple[str, ...], path: Path | None, max_calls: int | None, json_path: Path | None
+) -> int:
+    """Does every seeded defect of the built-in managers still come to light? Hunt NAME..., by default all.
+
+    For each mutant and engine: what refutes it, in how many calls, how soon; or why the engine does not speak of
+    it. Exit code 1 if one is alive that an engine covers, 3 if no engine covers any. A time-out refutes nothing.
+    """
+    from evictable.ci.mutants import run_mutants
+
+    return run_mutants(name, engines, path, max_calls, json_path)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", default="impl")
+@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@_PROFILE
+@click.option(
+    "--lock",
+    type=click.Choice(["own", "external", "none"]),
+    default="own",
+    show_default=True,
+    help="Held around each call: the manager's, one of ours, or none.",
+)
+@click.option(
+    "--grain",
+    type=click.Choice(["line", "opcode"]),
+    help="Where threads switch. Default: line; without a lock opcode.",
+)
+@click.option(
+    "--preemptions", type=click.IntRange(min=0), metavar="N", help="At most. Default: any number; without a lock 2."
+)
+@click.option(
+    "--pair", "pair", multiple=True, metavar="A,B", help="Only these, such as prepare_load,touch. Default: all."
+)
+@click.option("--outside", multiple=True, metavar="CALL", help="Made without the lock, to see that this is noticed.")
+@click.option(
+    "--max-time",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each policy, shared out among the pairs; what is cut off is inconclusive.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def schedules(
+    subject: str,
+    policy: str,
+    profile: str,
+    lock: str,
+    grain: str | None,
+    preemptions: int | None,
+    pair: tuple[str, ...],
+    outside: tuple[str, ...],
+    max_time: float,
+    json_path: Path | None,
+) -> int:
+    """Interleave every pair of calls of two threads on SUBJECT: is each schedule like some order of the two calls?
+
+    SUBJECT: impl (the default), or what `check` takes.
+    """
+    from evictable.ci.schedules import Options, pair_of, run_schedules
+    from evictable.specs.schedules.pairs import NAMES
+    from evictable.specs.subjects.vllm import POLICIES
+
+    _known_profile(profile)
+    for name in outside:
+        if name not in NAMES:
+            raise UsageError(f"--outside {name}: no call that is paired; known: {', '.join(NAMES)}")
+    unlocked = lock == "none" or bool(outside)
+    options = Options(
+        subject=subject,
+        policies=POLICIES if policy == "all" else (policy,),
+        profile=profile,
+        lock=lock,
+        grain=grain or ("opcode" if unlocked else "line"),
+        preemptions=2 if preemptions is None and unlocked else preemptions,
+        pairs=tuple(map(pair_of, pair)),
+        outside=outside,
+        max_time=max_time,
+    )
+    return run_schedules(options, json_path)
 
 
 def _known_profile(profile: str) -> None:

@@ -10,8 +10,9 @@ from attrs import frozen
 
 from evictable.model.laws import LAW_BY_ID
 from evictable.model.trace import Trace, TraceError, read
-from evictable.specs.callers.disciplines import DISCIPLINES, HOSTILE
+from evictable.specs.callers.disciplines import DISCIPLINES
 from evictable.specs.errors import UsageError
+from evictable.specs.shrink import fault_of
 from evictable.specs.subjects.vllm import POLICIES
 
 _FIELDS = {"subject", "policy", "discipline", "law", "reason", "trace"}
@@ -34,6 +35,11 @@ class Expectation:
     def cell(self) -> tuple[str, str, str, int]:
         """Where it is expected; how many tiers there are is in the trace."""
         return self.subject, self.policy, self.discipline, self.trace.head.tiers
+
+    @property
+    def fault(self) -> str | None:
+        """What raises in the last call, where that is how the law is broken."""
+        return fault_of(self.trace.calls)
 
 
 def read_expectations(path: Path) -> tuple[Expectation, ...]:
@@ -61,7 +67,7 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
         or not all(isinstance(value, str) for value in entry.values())
     ):
         raise UsageError(f"{where}: write {_FORMAT}")
-    for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", (*DISCIPLINES, HOSTILE))):
+    for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", DISCIPLINES)):
         if entry[name] not in known:
             raise UsageError(f"{where}: unknown {name} {entry[name]!r}; known: {', '.join(known)}")
     if not entry["reason"].strip():

@@ -106,7 +106,7 @@ class Verdicts:
         found = self.cell.take(record)
         self.reached = {law: one.calls for law, one in self.cell.reached.items()}
         if found is not None:
-            self.evidence[found.law] = Evidence(found.law, found.lines, found.detail, self.release)
+            self.offer(Evidence(found.law, found.lines, found.detail, self.release))
 
     def offer(self, evidence: Evidence) -> None:
         """Keep it if it is the first for its law, or shorter than the one known."""

@@ -17,7 +17,7 @@ from evictable.model.trace import Trace, read, write
 from evictable.specs import subjects
 from evictable.specs.counterexamples import judge_recorded, setup_of
 from evictable.specs.errors import UsageError
-from evictable.specs.worker import broken_record
+from evictable.specs.records import broken_record
 
 
 def run_replay(path: Path, subject: str | None, profile: str) -> int:

@@ -46,7 +46,7 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
     out.print(_table_of(cells))
     for cell in cells:
         if cell.violations:
-            laws = ", ".join(map(_brief, _by_length(cell)))
+            laws = ", ".join(map(_brief, {one.law: one for one in reversed(_by_length(cell))}.values()))
             out.print(f"broken by {cell.name} (calls): {laws}", markup=False)
         if cell.reached:
             laws = ", ".join(f"{one.law} ({one.calls})" for one in cell.reached.values())
@@ -58,12 +58,38 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
         if cell.bound:
             out.print(f"searched from end to end on {cell.name}: {cell.bound}", markup=False)
         show_mismatches(out, cell)
+    for cell in cells:
+        if cell.faults:
+            show_faults(out, cell)
     for subject in dict.fromkeys(cell.subject for cell in cells if not cell.inside):
         out.print(f"{subject} is judged by its answers only: its inside is not built like vLLM's", markup=False)
     for cell in cells:
         if cell.profile == "any":
             out.print(f"the order of {cell.name} is not judged: name its profile with --profile", markup=False)
     out.print(_sum_of(cells), markup=False)
+
+
+def show_faults(out: Console, cell: Cell) -> None:
+    """Which of the manager's callouts raised, in which calls, at which of their uses."""
+    table = Table(title=f"raised in {cell.name}", title_justify="left", box=None, padding=(0, 2, 0, 0))
+    breaks: dict[str | None, list[str]] = {}
+    for violation in _by_length(cell):
+        breaks.setdefault(violation.fault, []).append(_brief(violation))
+    for heading in ("call", "raises", "uses in one call", "struck at use (times)", "breaks (calls)"):
+        table.add_column(heading)
+    for row in cell.faults:
+        struck = " ".join(f"{use}({times:,})" for use, times in row["struck"].items())
+        broken = ", ".join(breaks.get(f"{row['place']} in {row['call']}", []))
+        never = Text("never", style="bold yellow")
+        table.add_row(row["call"], row["place"], f"up to {row['uses']}", struck or never, Text(broken, style="red"))
+    out.print()
+    out.print(table)
+    if not cell.restores_order:
+        out.print(
+            f"{cell.name}: its policy has no checkpoint and restore: where a failed call leaves its own keys in the "
+            "order is not judged, nor any order after it",
+            markup=False,
+        )
 
 
 def _sum_of(cells: Sequence[Cell]) -> str:
@@ -118,9 +144,12 @@ def show_violations(out: Console, cell: Cell, profile: str) -> None:
     ``profile`` is what was asked for: the command to replay names it too. What is expected gets a line.
     """
     together: dict[tuple[str, ...], list[Violation]] = {}
+    shown: set[str] = set()
     for violation in _by_length(cell):
-        if violation.reason is None:
+        # Of faults in many places that break a law the first is shown; the table of faults names the others.
+        if violation.reason is None and not (violation.fault is not None and violation.law in shown):
             together.setdefault(violation.played, []).append(violation)
+            shown.add(violation.law)
     for group in together.values():
         out.print()
         for violation in group:

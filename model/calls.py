@@ -99,9 +99,36 @@ _OF_REQUESTS = frozenset({LOOKUP, PREPARE_STORE, COMPLETE_STORE, PREPARE_LOAD, C
 CALLS_WITH_KEYS = _OF_REQUESTS | IN_TIERS
 CALLS_WITH_REQUEST = _OF_REQUESTS | {ON_NEW_REQUEST, ON_REQUEST_FINISHED, PEER_LOOKUP}
 CALLS_WITH_TIER = frozenset({FILL_TIER, DELAY_TIER, PEER_LOOKUP})
-FAULTS = ("submit_store", "submit_load")
+TIER_FAULTS = ("submit_store", "submit_load")
 """The methods of a tier that can be made to raise."""
+EVENTS_APPEND, SLOTS_ALLOCATE, SLOTS_RECORD, SLOTS_FREE = (
+    "events.append",
+    "slots.allocate",
+    "slots.record",
+    "slots.free",
+)
+MANAGER_FAULTS = (
+    "policy.get",
+    "policy.insert",
+    "policy.remove",
+    "policy.touch",
+    "policy.evict",
+    "policy.clear",
+    "policy.mark_evictable",
+    "policy.mark_non_evictable",
+    "policy.on_store_miss",  # from 0.31, as the next one
+    "policy.on_request_finished",
+    "policy.on_request_access",  # from 0.33
+    EVENTS_APPEND,
+    SLOTS_ALLOCATE,
+    SLOTS_RECORD,
+    SLOTS_FREE,
+)
+"""What a manager calls that can be made to raise: its policy, its event queue, the allocator of slots and of the
+records of blocks, and what gives slots back."""
+FAULTS = TIER_FAULTS + MANAGER_FAULTS
 COMPLETIONS = frozenset({COMPLETE_STORE, COMPLETE_LOAD})
+TRANSFERS = COMPLETIONS | {PREPARE_STORE, PREPARE_LOAD}
 
 
 @frozen
@@ -109,14 +136,16 @@ class Call:
     """One call: its name and its arguments.
 
     ``lookup`` names exactly one key. ``positions`` gives the token position of each key (same length
-    as ``keys``), where the caller knows it. ``limit`` makes a drain of events stop after that many.
+    as ``keys``), where the caller knows it. ``limit`` makes a drain of events stop after that many. A preparation with
+    a ``ticket`` is remembered under that number, and a completion with it is of that preparation and no other.
 
     With tiers, which are numbered from 0: ``fill_tier`` puts keys into ``tier``; ``delay_tier`` makes it answer
     RETRY for keys until the step ends; ``finish_job`` ends the ``job``-th transfer that was submitted (from 0),
     having transferred ``keys`` (all of them: success; some: it fails in part); ``peer_lookup`` lets somebody
-    behind ``tier`` ask for keys as ``request``, at the end of the step. During a call with ``raises_in`` that
-    method of a tier raises at its ``at``-th use (from 1), before it acts. ``success`` false at ``reset_cache``
-    lets the jobs fail that it waits for.
+    behind ``tier`` ask for keys as ``request``, at the end of the step. ``success`` false at ``reset_cache`` lets the
+    jobs fail that it waits for.
+
+    During a call with ``raises_in``, one of `FAULTS`, that method raises at its ``at``-th use (from 1), before it acts.
     """
 
     name: str
@@ -129,6 +158,12 @@ class Call:
     job: int | None = None
     raises_in: str | None = None
     at: int = 1
+    ticket: int | None = None
+
+    @property
+    def owner(self) -> str | None:
+        """Whose a transfer is that the call prepares or completes: the request's, or more closely its ticket's."""
+        return self.request if self.ticket is None else f"{self.request} with ticket {self.ticket}"
 
     def with_keys(self, keys: tuple[Key, ...]) -> Call:
         """The same call about other keys; each key that stays keeps its position."""
@@ -153,6 +188,8 @@ class Call:
             arguments.append(f"limit={self.limit}")
         if self.positions is not None:
             arguments.append(f"positions={list(self.positions)}")
+        if self.ticket is not None:
+            arguments.append(f"ticket={self.ticket}")
         if self.raises_in is not None:
             arguments.append(f"{self.raises_in} raises" + (f" at use {self.at}" if self.at > 1 else ""))
         return f"{self.name}({', '.join(arguments)})"

@@ -19,7 +19,7 @@ from evictable.model.calls import Call, Drained, Gauges, Key, Loaded, Outcome, R
 from evictable.model.lifecycle import PENDING, abort_store, begin_store, commit_store, evict, pin, reachable, unpin
 from evictable.model.lifecycle import Step as LifeCycleStep
 from evictable.model.manager import StorePlan
-from evictable.model.snapshot import Snapshot
+from evictable.model.snapshot import Snapshot, left_out
 
 
 @frozen
@@ -60,6 +60,8 @@ class Step:
     at_rest_after: bool
     order_is_exact: bool
     capacity: int
+    may_have_moved: frozenset[Key] = frozenset()
+    """Keys that a failing call may leave elsewhere in the order: its own, of a policy that restores no order."""
     tiers: int = 0
     """How many tiers are below the manager."""
     concerned: frozenset[Key] = frozenset()
@@ -318,7 +320,7 @@ def all_or_nothing(step: Step) -> Difference | None:
         ("write-pending counter", before.num_pending, seen.num_pending),
         ("free slots", before.num_free, seen.num_free),
         ("undrained events", step.events_before, seen.num_events),
-        ("order", _order_to_keep(step), seen.order if step.order_is_exact else None),
+        ("order", _order_to_keep(step), left_out(seen.order, step.may_have_moved) if step.order_is_exact else None),
     ):
         if was is not None and now is not None and was != now:
             return Difference(f"unchanged {name} {_plain(was)}", f"{name} {_plain(now)}", _changed(was, now))
@@ -328,7 +330,10 @@ def all_or_nothing(step: Step) -> Difference | None:
 def _order_to_keep(step: Step) -> Any:
     """The order as it was, unless the profile moved it to where the subject has it."""
     assert step.seen is not None
-    return None if step.seen.order == step.order_after else step.order_before
+    seen, after, before = (
+        left_out(order, step.may_have_moved) for order in (step.seen.order, step.order_after, step.order_before)
+    )
+    return None if seen == after else before
 
 
 def answer(step: Step) -> Difference | None:

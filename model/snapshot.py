@@ -64,3 +64,10 @@ class Snapshot:
         if self.free is None or self.slots is None or self.handed_out is None:
             return True
         return sorted([*self.slots.values(), *self.free]) == list(range(self.handed_out))
+
+
+def left_out(order: Any, keys: Collection[Key]) -> Any:
+    """An order as in `Snapshot.order`, a tuple of keys or of such tuples and numbers, without ``keys``."""
+    if not keys or not isinstance(order, tuple):
+        return order
+    return tuple(left_out(part, keys) for part in order if isinstance(part, (tuple, float)) or part not in keys)

@@ -43,7 +43,7 @@ def replay(
         head = head if shown is not None else evolve(head, inside=False)
         state = session.judge.model.snapshot(None) if shown is None else shown
         made = session.records[-1]
-        entries.append(Entry(call, made.outcome, state, exchanges=made.exchanges))
+        entries.append(Entry(made.call, made.outcome, state, exchanges=made.exchanges))
         if session.broken:
             break
     return session, Trace(head, tuple(entries))

@@ -19,7 +19,8 @@ from evictable.model.exchanges import Exchange
 from evictable.model.laws import LAWS, Difference, Law, Step, same_gauges
 from evictable.model.lifecycle import IDLE
 from evictable.model.manager import Manager, StorePlan
-from evictable.model.snapshot import Snapshot
+from evictable.model.orders.any import AnyOrder
+from evictable.model.snapshot import Snapshot, left_out
 from evictable.model.tiers import TieredManager
 
 SMALL = 16
@@ -61,6 +62,8 @@ class Judge:
     """Calls between two full looks, above `SMALL`; as many as there are slots, if those are more."""
     always_full: bool = False
     """Every look shows everything, whatever it asks for: so do the states of a trace."""
+    restores_order: bool = True
+    """After a fault the subject's order is as it was; else the call's own keys may have moved in it."""
     exercised: set[str] = field(factory=set)
     """Laws that some call has put to the test."""
     _order: Any = None
@@ -106,9 +109,11 @@ class Judge:
         misplaced = model.misplaced(call)
         at_rest_before = model.at_rest
         plan: StorePlan | None = None
+        struck = False
         faults: Sequence[Breach] = ()
         if isinstance(outcome, Raised):
-            may_refuse = model.may_refuse(call)
+            struck = call.raises_in in calls.MANAGER_FAULTS
+            may_refuse = struck or model.may_refuse(call)
             excused = bool(misplaced) or may_refuse
             expected: Outcome = outcome if excused else describe_right(model, call)
             right = excused
@@ -137,6 +142,7 @@ class Judge:
             faults = (*faults, *tiered.breaches)
             right = right and not tiered.breaches
             self.exercised |= tiered.exercised
+        moved = _own_keys(call, plan) if struck and not self.restores_order else frozenset()
         seen = self.look(touched) if self._shown else None
         after = model.snapshot(touched)
         self._known = after if full else None
@@ -145,7 +151,8 @@ class Judge:
         if refused and seen is not None:
             agrees = agrees and (self._num_events is None or self._num_events == seen.num_events)
             if full and model.order.exact and self._order is not None:
-                agrees = agrees and seen.order in (self._order, model.order.state())
+                kept = left_out(self._order, moved), left_out(model.order.state(), moved)
+                agrees = agrees and left_out(seen.order, moved) in kept
         self._note(call, outcome, misplaced, plan, seen, refused=refused, at_rest_before=at_rest_before)
         order_before, events_before = self._order if full else None, self._num_events
         self._num_events = None if seen is None else seen.num_events
@@ -155,6 +162,8 @@ class Judge:
             seen, after = self.look(None), model.snapshot(None)
             before = _all_before(before, after, touched or (), expected, seen)
         if right and agrees:
+            if struck and not self.restores_order:
+                model.order = AnyOrder.in_place_of(model.order)  # where its own keys are now is not known
             if isinstance(outcome, Raised) and call.name == calls.PREPARE_STORE and model.admission.threshold > 1:
                 # Whether an offer that raised was counted is left open: follow the subject.
                 shown = self.look(None) if self._shown else None
@@ -177,6 +186,7 @@ class Judge:
             at_rest_before=at_rest_before,
             at_rest_after=model.at_rest,
             order_is_exact=model.order.exact,
+            may_have_moved=moved,
             capacity=model.capacity,
             tiers=0 if tiered is None else tiered.num_tiers,
             concerned=frozenset() if tiered is None else frozenset(tiered.concerned),
@@ -270,6 +280,11 @@ def _all_before(
             if seen is not None and seen.slots is not None and key in seen.slots:
                 slots[key] = seen.slots[key]
     return evolve(before, ref_cnt=ref_cnt, slots=slots, evictable=None, full=True)
+
+
+def _own_keys(call: Call, plan: StorePlan | None) -> frozenset[Key]:
+    """The keys that a call is about: those that it names and those that make room for them."""
+    return frozenset(call.keys if plan is None or plan.victims is None else (*call.keys, *plan.victims))
 
 
 def _without(keys: tuple[Key, ...], places: tuple[int, ...]) -> tuple[Key, ...]:

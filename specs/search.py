@@ -11,9 +11,10 @@ from evictable.specs.budget import Budget
 from evictable.specs.callers import scheduler
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
 from evictable.specs.callers.walk import walk
+from evictable.specs.faults import Strikes
 from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
-from evictable.specs.shrink import Counterexample, Shrinker
+from evictable.specs.shrink import Counterexample, Shrinker, fault_of
 from evictable.specs.subjects.base import Setup, SubjectKind
 
 CONFORMS = "conforms"
@@ -45,6 +46,8 @@ FURTHER_TRIES = 40
 FURTHER_TRIES_OF_PLANS = 8
 SHRINKING = 0.3
 """Those further times may play so many calls for each call of the search: by calls, so that a run repeats."""
+SHORT = 8
+"""Calls; a longer one is tried again whatever it costs."""
 
 
 @frozen
@@ -69,6 +72,15 @@ class Finding:
     steps: int
     seconds: float
 
+    @property
+    def id(self) -> str:
+        """The law; and where it was broken by a fault, which."""
+        return _id(self.counterexample.law, self.counterexample.fault)
+
+
+def _id(law: str, fault: str | None) -> str:
+    return law if fault is None else f"{law} ({fault})"
+
 
 @define
 class Search:
@@ -80,11 +92,13 @@ class Search:
     on_reached: Callable[[Finding], None] = lambda finding: None
     """Hears likewise of what scheduler steps reach."""
     findings: dict[str, Finding] = field(factory=dict)
+    """By `Finding.id`: of a fault by law and place, since a law may be broken in several places."""
     reached: dict[str, Finding] = field(factory=dict)
     """The shortest counterexamples that are scheduler steps from beginning to end."""
     steps: int = 0
     seconds: float = 0.0
     exercised: set[str] = field(factory=set)
+    strikes: Strikes = field(factory=Strikes)
     _tries: dict[str, int] = field(factory=dict)
     _played: int = 0
 
@@ -131,11 +145,12 @@ class Search:
         """Laws that no call has put to the test, of those that the discipline can; a broken one has been."""
         careful = self.task.discipline != CARELESS
         without_tiers = not self.task.setup.tiers
+        broken = {finding.counterexample.law for finding in self.findings.values()}
         return tuple(
             law.id
             for law in LAWS
             if law.id not in self.exercised
-            and law.id not in self.findings
+            and law.id not in broken
             and not (law.needs_mistakes and careful)
             and not (law.needs_tiers and without_tiers)
         )
@@ -191,6 +206,7 @@ class Search:
             exploration = Exploration(task.kind, scope, task.profile, exercised=self.exercised)
             for session in exploration.run(budget, lambda: self.on_progress(self)):
                 ended(session)
+            self.strikes.add(exploration.strikes)
 
     def _run_scheduler(self, budget: Budget, ended: Callable[[Session], None]) -> None:
         task = self.task
@@ -226,22 +242,26 @@ class Search:
 
     def _take(self, session: Session, engine: str) -> None:
         self.exercised |= session.judge.exercised
+        self.strikes.add(session.strikes)
         for broken in session.broken:
             self._shrink(session, broken.law.id, engine)
 
     def _shrink(self, session: Session, law: str, engine: str) -> None:
-        known = self.findings.get(law)
+        calls = [record.call for record in session.records]
+        fault = fault_of(calls)
+        of = _id(law, fault)
+        known = self.findings.get(of)
         if known is not None:
-            tries = self._tries.get(law, 0)
-            spent = self._played > SHRINKING * self.steps
+            tries = self._tries.get(of, 0)
+            short = known.counterexample.size[0] <= SHORT
+            spent = short and self._played > SHRINKING * self.steps
             # A large one costs much, and ends larger than what small ones end in.
             large = self.task.vary_capacity and session.setup.capacity > SMALL
             if large or tries >= FURTHER_TRIES or spent or known.counterexample.size[0] == 1:
                 return
-            self._tries[law] = tries + 1
+            self._tries[of] = tries + 1
         task = self.task
-        shrinker = Shrinker(task.kind, task.profile, task.discipline, law)
-        calls = [record.call for record in session.records]
+        shrinker = Shrinker(task.kind, task.profile, task.discipline, law, fault)
         smallest = shrinker.shrink(session.setup, calls)
         if known is not None:
             self._played += shrinker.played
@@ -252,12 +272,13 @@ class Search:
             self._keep(evolve(smallest, law=broken.law.id), engine)
 
     def _keep(self, counterexample: Counterexample, engine: str) -> None:
-        known = self.findings.get(counterexample.law)
+        of = _id(counterexample.law, counterexample.fault)
+        known = self.findings.get(of)
         if known is None:
             found = Finding(counterexample, engine, self.steps, self.seconds)
         elif counterexample.size < known.counterexample.size:
             found = evolve(known, counterexample=counterexample)
         else:
             return
-        self.findings[counterexample.law] = found
+        self.findings[of] = found
         self.on_finding(found)

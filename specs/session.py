@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from attrs import define, field, frozen
+from attrs import define, evolve, field, frozen
 
 from evictable.model import calls
 from evictable.model.calls import Call, Key, Outcome, Raised, Stored
@@ -13,6 +13,7 @@ from evictable.model.manager import Manager
 from evictable.model.profiles import reference
 from evictable.model.tiers import TieredManager
 from evictable.specs.callers.disciplines import CARELESS, Promises
+from evictable.specs.faults import Strikes
 from evictable.specs.judge import SMALL, Broken, Judge
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 
@@ -48,6 +49,8 @@ class Session:
     promises: Promises = field(factory=Promises)
     records: list[Record] = field(factory=list)
     broken: tuple[Broken, ...] = ()
+    strikes: Strikes = field(factory=Strikes)
+    """Which faults struck."""
 
     @classmethod
     def begin(cls, kind: SubjectKind, setup: Setup, profile: str, discipline: str = CARELESS) -> Session:
@@ -67,10 +70,19 @@ class Session:
         return self.promises.breach(call, self.discipline) is None
 
     def step(self, call: Call) -> Outcome:
-        """Make ``call`` and judge it. What the subject raises is an outcome; look at `broken` afterwards."""
+        """Make ``call`` and judge it. What the subject raises is an outcome; look at `broken` afterwards.
+
+        A fault for which the manager gave no occasion is struck from the record.
+        """
         if self.broken:
             raise RuntimeError("the session has ended: a law is broken")
         outcome = outcome_of(self.subject, call)
+        if call.raises_in in calls.MANAGER_FAULTS:
+            faults = self.subject.faults
+            self.strikes.note(call, faults)
+            self.judge.restores_order = faults.restores_order
+            if not faults.struck:
+                call = evolve(call, raises_in=None, at=1)
         exchanges = self.subject.exchanges() if self.setup.tiers else ()
         self.records.append(Record(call, outcome, exchanges))
         self.promises.observe(call, outcome, exchanges)
@@ -89,9 +101,9 @@ class Session:
     def _closing_calls(self) -> Iterable[Call]:
         promises = self.promises
         for request, keys in self.stores_to_end():
-            yield Call(calls.COMPLETE_STORE, keys, request)
+            yield promises.completion(calls.COMPLETE_STORE, request, keys)
         for request, key in sorted(promises.loads.elements(), key=str):
-            yield Call(calls.COMPLETE_LOAD, (key,), request)
+            yield promises.completion(calls.COMPLETE_LOAD, request, (key,))
         yield from self._until_tiers_rest()
         if self.setup.tiers and promises.live and self.setup.capacity <= SMALL:  # else nobody could read it
             # Not a new one, and not in a fresh cache: which blocks make room depends on what has been.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 
 from attrs import define, evolve, frozen
 
-from evictable.model.calls import LOOKUP, Call, Key
+from evictable.model.calls import LOOKUP, MANAGER_FAULTS, Call, Key
 from evictable.model.exchanges import Submitted
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken
@@ -34,20 +34,34 @@ class Counterexample:
         return tuple(record.call for record in self.records)
 
     @property
+    def fault(self) -> str | None:
+        """What raised in the last call, where that is how the law was broken: ``policy.insert in prepare_store``."""
+        return fault_of(self.calls)
+
+    @property
     def size(self) -> tuple[int, ...]:
-        """What is compared: calls, then keys named, slots, calls with positions, size of the tracker, events off."""
+        """What is compared: calls, keys named, slots, positions, tickets, size of the tracker, and so on."""
         return (
             len(self.records),
             sum(len(record.call.keys) for record in self.records),
             self.setup.capacity,
             sum(record.call.positions is not None for record in self.records),
+            sum(record.call.ticket is not None for record in self.records),
             self.setup.max_tracker_size,
             0 if self.setup.events else 1,
             len(self.setup.request_level),
+            sum(record.call.at for record in self.records if record.call.raises_in is not None),
         )
 
     def difference_of(self) -> Broken:
         return next(broken for broken in self.broken if broken.law.id == self.law)
+
+
+def fault_of(calls: Sequence[Call]) -> str | None:
+    """What raises of all that the manager calls in the last of ``calls``, and in which; ``None`` if nothing does."""
+    if not calls or calls[-1].raises_in not in MANAGER_FAULTS:
+        return None
+    return f"{calls[-1].raises_in} in {calls[-1].name}"
 
 
 MOST_KEYS = 12
@@ -62,6 +76,8 @@ class Shrinker:
     profile: str
     discipline: str
     law: str
+    fault: str | None = None
+    """As `Counterexample.fault`: a law may be broken in several places, each for itself."""
     most_tries: int = 4000
     most_played: int = 40_000
     """Calls, over all candidates: a long sequence may not be tried as often as a short one."""
@@ -82,6 +98,7 @@ class Shrinker:
                 self._simplify_setup,
                 self._leave_out_keys,
                 self._leave_out_positions,
+                self._strike_earlier,
                 self._unify_names,
             ):
                 shorten()
@@ -102,6 +119,8 @@ class Shrinker:
             if session.broken:
                 break
         if not any(broken.law.id == self.law for broken in session.broken):
+            return None
+        if self.fault is not None and fault_of([record.call for record in session.records]) != self.fault:
             return None
         return Counterexample(self.law, setup, self.profile, tuple(session.records), session.broken)
 
@@ -183,10 +202,21 @@ class Shrinker:
                     out += 1
 
     def _leave_out_positions(self) -> None:
+        """And tickets, if they do not matter."""
+        self._try(tuple(evolve(call, ticket=None) for call in self._calls))
         self._try(tuple(evolve(call, positions=None) for call in self._calls))
         for place in range(len(self._calls)):
             if place < len(self._calls) and self._calls[place].positions is not None:
                 self._try(_with(self._calls, place, evolve(self._calls[place], positions=None)))
+
+    def _strike_earlier(self) -> None:
+        """No fault, or one at an earlier use."""
+        for place in range(len(self._calls)):
+            if place < len(self._calls) and self._calls[place].raises_in is not None:
+                self._try(_with(self._calls, place, evolve(self._calls[place], raises_in=None, at=1)))
+            for at in range(1, self._calls[place].at if place < len(self._calls) else 1):
+                if self._try(_with(self._calls, place, evolve(self._calls[place], at=at))):
+                    break
 
     def _unify_names(self) -> None:
         """Fewer and plainer keys and requests."""

@@ -11,6 +11,7 @@ from attrs import define, field
 from evictable.model.calls import Answer, Call, Key
 from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
+from evictable.specs.faults import Faults
 from evictable.specs.subjects.base import Setup, Subject
 
 LONGEST_CALL = 20.0
@@ -69,3 +70,7 @@ class _Watched:
 
     def exchanges(self) -> tuple[Exchange, ...]:
         return self._subject.exchanges()
+
+    @property
+    def faults(self) -> Faults:
+        return self._subject.faults

@@ -23,11 +23,16 @@ from evictable.model import trace as traces
 from evictable.model.calls import Call, Outcome
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
+from evictable.specs.callers.disciplines import HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.prove import load_engine
+from evictable.specs.records import broken_record
+from evictable.specs.schedules.pairs import pairs
+from evictable.specs.schedules.records import pair_record
+from evictable.specs.schedules.search import Way, interleave
 from evictable.specs.search import Finding, Search, Task, engines_for
 from evictable.specs.session import model_of, outcome_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
@@ -83,7 +88,13 @@ def check(job: Mapping[str, Any], send: Send) -> None:
         vary_capacity=capacity is None,
         vary_tracker=threshold > 1 and tracker is None,
     )
-    inside = loaded.make(setup).snapshot(()) is not None
+    first = loaded.make(setup)
+    inside = first.snapshot(()) is not None
+    if job["discipline"] == HOSTILE and not tiers and not first.faults.places:
+        raise UsageError(
+            f"{loaded.name}: nothing that it calls can be made to raise: a manager keeps its policy in _policy and "
+            "its events in events; leave out --discipline hostile"
+        )
     send({"kind": "loaded", "profile": profile, "inside": inside})
     watch.start()
 
@@ -93,6 +104,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             {
                 "kind": kind_of_record,
                 "law": found.law,
+                "fault": found.fault,
                 "broken": broken_record(found.difference_of()),
                 "also": [broken.law.id for broken in found.broken if broken.law.id != found.law],
                 "engine": finding.engine,
@@ -112,6 +124,8 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             "seconds": round(search.seconds, 3),
             "not_exercised": list(search.not_exercised),
             "untouched": list(search.untouched),
+            "faults": search.strikes.records(),
+            "restores_order": search.strikes.restores_order,
         }
     )
 
@@ -213,6 +227,30 @@ def prove(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result"})
 
 
+def mutants(job: Mapping[str, Any], send: Send) -> None:
+    """Hunt some mutants, one after the other, with one engine."""
+    from evictable.specs.mutants import registry  # seldom asked for
+    from evictable.specs.mutants.hunt import hunt
+    from evictable.specs.mutants.mutant import Mutant
+
+    told = 0.0
+
+    def alive() -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress"})
+
+    for given in job["mutants"]:
+        mutant = Mutant(**{**given, "laws": tuple(given["laws"])})
+        if mutant not in registry.MUTANTS:
+            registry.add(mutant)
+        send({"kind": "hunting", "mutant": mutant.name})
+        fate = hunt(job["engine"], mutant, alive, max_calls=job["max_calls"])
+        send({"kind": "fate", "mutant": mutant.name, "fate": asdict(fate)})
+    send({"kind": "result"})
+
+
 def check_policy(job: Mapping[str, Any], send: Send) -> None:
     """Search one policy by itself."""
     from evictable.specs.policy_level import jobs  # seldom asked for
@@ -227,22 +265,31 @@ def play_policy(job: Mapping[str, Any], send: Send) -> None:
     jobs.replay(job, send)
 
 
-def broken_record(broken: Broken) -> dict[str, Any]:
-    """A broken law as plain data."""
-    return {
-        "law": broken.law.id,
-        "sentence": broken.law.sentence,
-        "expected": broken.difference.expected,
-        "observed": broken.difference.observed,
-        "keys": list(broken.difference.keys),
-    }
-
-
 def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
     profile = kind.profile(policy) if wanted == "auto" else wanted
     if profile not in PROFILES:
         raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
     return profile
+
+
+def schedules(job: Mapping[str, Any], send: Send) -> None:
+    """Interleave pairs of calls of two threads, one pair after the other."""
+    kind = subjects.load(job["subject"])
+    profile = _profile(job["profile"], kind, job["policy"])
+    way = Way(job["lock"], job["grain"], job["preemptions"], frozenset(job["outside"]))
+    asked = pairs(tuple(pair) for pair in job["pairs"])
+    send({"kind": "loaded", "profile": profile, "pairs": len(asked)})
+    told = 0.0
+
+    def alive() -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress"})
+
+    for made in interleave(kind, job["policy"], profile, asked, way, job["max_time"], alive):
+        send({"kind": "pair", **pair_record(made)})
+    send({"kind": "result"})
 
 
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
@@ -252,6 +299,8 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "replay-policy": play_policy,
     "workload": workload,
     "prove": prove,
+    "mutants": mutants,
+    "schedules": schedules,
 }
 
 

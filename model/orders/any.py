@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from typing import Self
+
 from attrs import define
 
+from evictable.model.orders.base import Order
 from evictable.model.orders.lru_evictable import LruEvictable
 
 
@@ -16,3 +19,11 @@ class AnyOrder(LruEvictable):
 
     name = "any"
     exact = False
+
+    @classmethod
+    def in_place_of(cls, order: Order) -> Self:
+        """The idle keys of ``order``, of whose sequence nothing is known any more."""
+        new = cls()
+        for key in order.idle_keys():
+            new.idle(key)
+        return new

@@ -28,7 +28,7 @@ from evictable.model import calls
 from evictable.model.calls import Call, Key, Loaded, Outcome, Stored
 from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 
@@ -216,6 +216,24 @@ class ManagerMachine(RuleBasedStateMachine):
         self.step(Call(calls.TAKE_EVENTS, limit=limit))
 
 
+class HostileMachine(ManagerMachine):
+    """A `ManagerMachine` under whose calls, now and then, what the manager calls raises."""
+
+    armed: tuple[str, int] | None = None
+
+    @rule(place=st.sampled_from(calls.MANAGER_FAULTS), at=st.sampled_from((1, 1, 1, 2, 2, 3)))
+    def arm(self, place: str, at: int) -> None:
+        """Let ``place`` raise in the next call, at that use of it."""
+        if place in self.session.subject.faults.places:
+            self.armed = place, at
+
+    def step(self, call: Call) -> Outcome:
+        if self.armed is not None:
+            (place, at), self.armed = self.armed, None
+            call = evolve(call, raises_in=place, at=at)
+        return super().step(call)
+
+
 def _position(key: Key) -> int | None:
     """A token position: keys are blocks of a prompt, in order."""
     return key + 1 if isinstance(key, int) else None
@@ -247,6 +265,8 @@ def drive(
         from evictable.specs.callers.machine_tiers import TieredMachine
 
         machine = TieredMachine
+    elif discipline == HOSTILE:
+        machine = HostileMachine
 
     class Driven(machine):  # type: ignore[misc,valid-type]
         def ended(self, session: Session) -> None:

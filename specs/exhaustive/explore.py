@@ -14,20 +14,24 @@ from operator import attrgetter
 from typing import Any
 
 import attrs
-from attrs import define, field
+from attrs import define, evolve, field
 
-from evictable.model.calls import CALLS_WITH_KEYS, Call, Key, Outcome, Raised
+from evictable.model.calls import CALLS_WITH_KEYS, IN_TIERS, MANAGER_FAULTS, Call, Key, Outcome, Raised
 from evictable.model.manager import Manager
 from evictable.model.snapshot import Snapshot
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import Promises
+from evictable.specs.callers.disciplines import HOSTILE, Promises
 from evictable.specs.exhaustive.copies import Press, copied
 from evictable.specs.exhaustive.scopes import Scope
 from evictable.specs.exhaustive.states import Identifier, Identity
+from evictable.specs.faults import Strikes
 from evictable.specs.judge import Judge, LawlessDifference
 from evictable.specs.session import Session, outcome_of
 from evictable.specs.shrink import Counterexample, Shrinker
 from evictable.specs.subjects.base import Subject, SubjectKind
+
+NEVER = 10**9
+"""A use that no call comes to: a fault there does not strike, but the uses are counted."""
 
 
 @define(eq=False)
@@ -101,9 +105,12 @@ class Exploration:
     """Broken laws that held when the calls were played again: the subject depends on something else."""
     unexplained: tuple[Call, ...] = ()
     """The calls that led to a `LawlessDifference`."""
+    strikes: Strikes = field(factory=Strikes)
     _known: set[Any] = field(factory=set)
     _queue: deque[_Node] = field(factory=deque)
     _copies: bool = True
+    _uses: dict[str, int] = field(factory=dict)
+    """How often the latest call used what can be made to raise."""
     _press: Press = field(factory=Press)
     _identifier: Identifier = field(init=False)
     _deciding: Callable[[Manager], tuple[Any, ...]] = field(init=False)
@@ -141,14 +148,9 @@ class Exploration:
 
     def _leave(self, node: _Node, budget: Budget) -> Iterator[Session]:
         """Make every call in one state."""
-        scope, discipline = self.scope, self.scope.discipline
-        allowed = [
-            call
-            for call in scope.calls(node.model, node.identity.classes)
-            if node.promises.breach(call, discipline) is None
-        ]
+        scope = self.scope
         session: Session | None = None
-        for call in allowed:
+        for call in self._calls(node):
             if budget.spent:
                 return
             if session is None:
@@ -158,6 +160,8 @@ class Exploration:
             except LawlessDifference:
                 self.unexplained = (*node.path, *(record.call for record in session.records))
                 raise
+            if scope.discipline == HOSTILE:
+                self._uses = dict(session.subject.faults.uses)
             self.transitions += 1
             self.all_transitions += node.identity.orbit * scope.images(call, node.identity.classes)
             budget.calls += 1
@@ -177,6 +181,21 @@ class Exploration:
                 made = tuple(record.call for record in session.records)
                 self._add(session, node, made, identity)
             session = None
+
+    def _calls(self, node: _Node) -> Iterator[Call]:
+        """What is called in a state; of a hostile caller also with every fault for which that gives an occasion."""
+        scope = self.scope
+        hostile = scope.discipline == HOSTILE
+        for call in scope.calls(node.model, node.identity.classes):
+            if node.promises.breach(call, scope.discipline) is not None:
+                continue
+            if not hostile or call.name in IN_TIERS:
+                yield call
+                continue
+            yield evolve(call, raises_in=MANAGER_FAULTS[0], at=NEVER)
+            for place, times in self._uses.items():
+                for at in range(1, times + 1):
+                    yield evolve(call, raises_in=place, at=at)
 
     def _stays(self, node: _Node, session: Session, outcome: Outcome) -> bool:
         """Whether plainly nothing has changed. If it has, the state may still be the same, but for names."""
@@ -229,7 +248,8 @@ class Exploration:
                 outcome_of(subject, call)
         look = _Looking(subject, node.seen)
         judge = Judge(copied(node.model), look, always_full=True, exercised=self.exercised)
-        return Session(setup, self.profile, subject, judge, self.scope.discipline, copied(node.promises))
+        promises = copied(node.promises)
+        return Session(setup, self.profile, subject, judge, self.scope.discipline, promises, strikes=self.strikes)
 
     def _played_again(self, node: _Node, session: Session) -> Session:
         """The same broken law by as few calls as lead to it, on a fresh subject."""

@@ -9,7 +9,7 @@ from attrs import evolve, field, frozen
 from evictable.model.calls import describe
 from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.counterexamples import trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.exhaustive.explore import Exploration, counterexample
@@ -29,6 +29,7 @@ MOST_KEYS_BY_REQUEST = 3
 
 _SENTENCES = {
     CONTRACT: "called as the contract says, the manager answers and changes as the model does",
+    HOSTILE: "whatever of all that the manager calls raises, at whichever use, the call changes nothing",
     CARELESS: "whatever a careless caller does, the manager acts as the model allows, or refuses and changes nothing",
 }
 
@@ -203,8 +204,12 @@ QUICK = _named(
     ("lru-memory", Scope(_setup(1), 1, 2, CARELESS, lifetimes=True, remembers=True)),
     ("lru-events", Scope(_setup(1, events=True), 2, 2, CARELESS)),
     ("lru-requests", Scope(_setup(1), 2, 2, CARELESS, num_requests=2)),
+    ("lru", Scope(_setup(3), 4, 2, HOSTILE)),
+    ("lru-wide", Scope(_setup(2), 4, 3, HOSTILE)),
+    ("lru-events", Scope(_setup(1, events=True), 2, 2, HOSTILE)),
     ("arc", Scope(_setup(2, "arc"), 3, 2)),
     ("arc", Scope(_setup(1, "arc"), 2, 2, CARELESS)),
+    ("arc", Scope(_setup(2, "arc"), 3, 2, HOSTILE)),
     ("threshold", Scope(_counting(2, 2), 3, 2)),
     ("threshold", Scope(_counting(1, 2), 2, 2, CARELESS)),
     ("tier", Scope(_setup(1, tiers=1), 2, 1, lifetimes=True)),

@@ -15,9 +15,11 @@ from importlib.util import find_spec
 from types import ModuleType
 
 from evictable.specs.errors import UsageError
-from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.mutant import LAZY_HEAP, Mutant
 
 _ORIGINAL = "evictable.impl"
+_PLUGGED_IN = {f"{_ORIGINAL}.{LAZY_HEAP}": "evictable.specs.mutants.lazy_heap"}
+"""Modules that a copy has besides, and where their text is."""
 
 
 def build(mutant: Mutant) -> ModuleType:
@@ -30,15 +32,22 @@ def build(mutant: Mutant) -> ModuleType:
     if name not in sys.modules:
         # It stays, because a module of the copy may import another one late, in the middle of a call.
         sys.meta_path.append(_Copier(name, mutant))
+        if mutant.module == LAZY_HEAP:
+            _host_the_heap(name)
     return importlib.import_module(name)
 
 
+def _host_the_heap(name: str) -> None:
+    """Let the copy's "lru" be the lazy heap."""
+    policies = importlib.import_module(f"{name}.policies.factory").CACHE_POLICIES
+    policies["lru"] = importlib.import_module(f"{name}.{LAZY_HEAP}").LazyHeapPolicy
+
+
 def source_of(module: str) -> str:
-    """The source of a module of `evictable.impl`, named within that package: ``policies.lru``."""
-    name = f"{_ORIGINAL}.{module}" if module else _ORIGINAL
-    loader = _spec_of(name).loader
-    assert isinstance(loader, ExecutionLoader)
-    source = loader.get_source(name)
+    """The source of a module of `evictable.impl`, named within that package: ``policies.lru``; or of `LAZY_HEAP`."""
+    spec = _spec_of(f"{_ORIGINAL}.{module}" if module else _ORIGINAL)
+    assert isinstance(spec.loader, ExecutionLoader)
+    source = spec.loader.get_source(spec.name)
     assert source is not None
     return source
 
@@ -86,7 +95,7 @@ class _Copier(MetaPathFinder, ExecutionLoader):
 
 
 def _spec_of(name: str) -> ModuleSpec:
-    spec = find_spec(name)
+    spec = find_spec(_PLUGGED_IN.get(name, name))
     if spec is None:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return spec

@@ -9,14 +9,18 @@ from __future__ import annotations
 
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
+from evictable.specs.mutants.hostile import MUTANTS_OF_FAULTS
+from evictable.specs.mutants.locks import MUTANTS_OF_LOCKS
 from evictable.specs.mutants.marks import MUTANTS_OF_MARKS
 from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.policies import MUTANTS_OF_POLICIES
 from evictable.specs.mutants.tiering import MUTANTS_OF_TIERS
 
 _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- marks ---
     Mutant(
         name="no-mark-when-stored",
+        kind="missed-step",
         sentence="a block does not join the evictable list when its store completes",
         module="manager",
         old="self._mark_evictable(pending)",
@@ -25,6 +29,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no-mark-when-unpinned",
+        kind="missed-step",
         sentence="a block does not come back to the evictable list when its last load completes",
         module="manager",
         old="self._mark_evictable(idle)",
@@ -33,6 +38,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no-unmark-when-pinned",
+        kind="missed-step",
         sentence="a block stays in the evictable list while a load reads it",
         module="manager",
         old="self._mark_non_evictable(idle)",
@@ -41,6 +47,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="mark-at-every-unpin",
+        kind="boundary",
         sentence="a block joins the evictable list when any of its loads completes, not only the last",
         module="manager",
         old="if count == block.ref_cnt:",
@@ -49,6 +56,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="mark-at-insert",
+        kind="missed-step",
         sentence="a block joins the evictable list as soon as its store begins",
         module="policies.lru",
         old="if block.ref_cnt == 0:",
@@ -57,6 +65,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="victims-stay-listed",
+        kind="missed-step",
         sentence="an evicted block stays in the evictable list",
         module="policies.lru",
         old="for key in victims:\n            self._leave(key)",
@@ -65,15 +74,46 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="list-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset forgets the blocks but not the evictable list",
         module="policies.lru",
         old="self.evictable_blocks.clear()",
         new="pass",
         laws=("evictable-iff-idle",),
     ),
+    Mutant(
+        name="unmarked-after-the-pin",
+        kind="late-membership",
+        sentence="a load pins its blocks first, and then takes those out of the evictable list that are idle: none",
+        module="manager",
+        old=(
+            "self._mark_non_evictable(idle)\n"
+            "\n"
+            "        self._num_evictable_cache_blocks -= len(idle)\n"
+            "        for block in blocks:\n"
+            "            block.ref_cnt += 1"
+        ),
+        new=(
+            "for block in blocks:\n"
+            "            block.ref_cnt += 1\n"
+            "        self._mark_non_evictable([key for key in idle if get(key).ref_cnt == 0])\n"
+            "        self._num_evictable_cache_blocks -= len(idle)"
+        ),
+        laws=("evictable-iff-idle",),
+    ),
+    Mutant(
+        name="marked-before-the-unpin",
+        kind="late-membership",
+        sentence="a load's completion looks for idle blocks before it unpins them, and finds none",
+        module="manager",
+        old="if count == block.ref_cnt:",
+        new="if block.ref_cnt == 0:",
+        laws=("evictable-iff-idle", "counters-agree", "drains"),
+    ),
     # --- ref_cnt ---
     Mutant(
         name="ready-at-once",
+        kind="pending-misread",
         sentence="a new block counts as ready while its store is in flight",
         module="blocks",
         old="self.ref_cnt = -1",
@@ -82,6 +122,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-below-the-floor",
+        kind="missed-step",
         sentence="a store in flight is marked with -2",
         module="blocks",
         old="self.ref_cnt = -1",
@@ -90,6 +131,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pinned-when-stored",
+        kind="missed-step",
         sentence="a stored block starts with a pin that nobody gives back",
         module="manager",
         old="block.ref_cnt = 0",
@@ -98,6 +140,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="second-reader-not-counted",
+        kind="missed-step",
         sentence="a load of a block that another load reads already is not counted",
         module="manager",
         old="block.ref_cnt += 1",
@@ -106,6 +149,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pinned-once-per-call",
+        kind="duplicate",
         sentence="a key named twice in a load is pinned once",
         module="manager",
         old="for block in blocks:\n            block.ref_cnt += 1",
@@ -115,6 +159,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="unpinned-once-per-call",
+        kind="duplicate",
         sentence="a key named twice in a load's completion is unpinned once",
         module="manager",
         old="block.ref_cnt -= count",
@@ -124,6 +169,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-recorded-once-per-call",
+        kind="duplicate",
         sentence="a key named twice in a load is pinned twice, but only one completion is accepted",
         module="manager",
         old="loads[key] = loads.get(key, 0) + 1",
@@ -133,15 +179,48 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="failure-taken-for-success",
+        kind="missed-step",
         sentence="a failed store leaves a readable block",
         module="manager",
         old="if success:",
         new="if pending:",
         laws=("legal-step",),
     ),
+    Mutant(
+        name="unpinned-twice",
+        kind="double-unpin",
+        sentence="a load's completion unpins a block twice if somebody else reads it, too",
+        module="manager",
+        old="block.ref_cnt -= count",
+        new="block.ref_cnt -= min(2 * count, block.ref_cnt)",
+        laws=("legal-step", "evictable-iff-idle", "counters-agree"),
+    ),
+    Mutant(
+        name="pending-read-as-a-miss",
+        kind="pending-misread",
+        sentence="a lookup says MISS while the store is in flight",
+        module="manager",
+        old="block = self._policy.get(key)\n        if block is None:\n            return LookupResult.MISS",
+        new=(
+            "block = self._policy.get(key)\n"
+            "        if block is None or block.ref_cnt < 0:\n"
+            "            return LookupResult.MISS"
+        ),
+        laws=("answer",),
+    ),
+    Mutant(
+        name="pending-stored-again",
+        kind="pending-misread",
+        sentence="an offer stores a key again whose store is in flight",
+        module="manager",
+        old="if block is None:\n                new.append(key)",
+        new="if block is None or block.ref_cnt < 0:\n                new.append(key)",
+        laws=("answer", "slots-conserved"),
+    ),
     # --- counters ---
     Mutant(
         name="counter-forgets-stores",
+        kind="miscounted",
         sentence="the evictable counter does not grow when a store completes",
         module="manager",
         old="self._num_evictable_cache_blocks += len(pending)",
@@ -150,6 +229,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-forgets-pins",
+        kind="miscounted",
         sentence="the evictable counter does not shrink when a load pins idle blocks",
         module="manager",
         old="self._num_evictable_cache_blocks -= len(idle)",
@@ -158,6 +238,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-counts-pinned",
+        kind="miscounted",
         sentence="the evictable counter shrinks for every block that a load names, pinned ones too",
         module="manager",
         old="self._num_evictable_cache_blocks -= len(idle)",
@@ -166,6 +247,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-forgets-unpins",
+        kind="miscounted",
         sentence="the evictable counter does not grow when a load completes",
         module="manager",
         old="self._num_evictable_cache_blocks += len(idle)",
@@ -174,6 +256,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-counts-unpins-twice",
+        kind="miscounted",
         sentence="the evictable counter grows twice when a load completes",
         module="manager",
         old="self._num_evictable_cache_blocks += len(idle)",
@@ -182,6 +265,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-forgets-evictions",
+        kind="miscounted",
         sentence="the evictable counter does not shrink when blocks are evicted",
         module="manager",
         old="self._num_evictable_cache_blocks -= len(victims)",
@@ -190,6 +274,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="counter-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset does not set the evictable counter back",
         module="manager",
         old="self._num_evictable_cache_blocks = 0\n",
@@ -198,6 +283,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-forgets-begun-stores",
+        kind="miscounted",
         sentence="the write-pending counter does not grow when stores begin",
         module="manager",
         old="self._num_write_pending_blocks += len(new)",
@@ -206,6 +292,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-forgets-failed-stores",
+        kind="error-path",
         sentence="the write-pending counter shrinks for stores that succeed, not for those that fail",
         module="manager",
         old="self._num_write_pending_blocks -= len(pending)",
@@ -214,6 +301,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset with stores in flight does not set the write-pending counter back",
         module="manager",
         old="self._num_write_pending_blocks = 0\n",
@@ -223,6 +311,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="usage-counts-evictable",
+        kind="miscounted",
         sentence="the usage gauge counts evictable blocks as used",
         module="manager",
         old="- len(self._free_list) - self._num_evictable_cache_blocks",
@@ -231,6 +320,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="usage-counts-free",
+        kind="miscounted",
         sentence="the usage gauge counts slots that were given back as used",
         module="manager",
         old="- len(self._free_list) - self._num_evictable_cache_blocks",
@@ -239,6 +329,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="write-usage-counts-pinned",
+        kind="miscounted",
         sentence="the gauge of slots being written counts those that are read, too",
         module="manager",
         old="num_written = self._num_write_pending_blocks",
@@ -247,6 +338,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="refusals-not-counted",
+        kind="miscounted",
         sentence="the counter of refused offers stands still",
         module="manager",
         old="self.allocation_failures_in_current_batch += 1",
@@ -255,6 +347,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="sizes-told-again",
+        kind="miscounted",
         sentence="the sizes of allocations are reported again by every later report",
         module="manager",
         old="self.allocation_sizes_in_current_batch.clear()",
@@ -264,6 +357,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- slots ---
     Mutant(
         name="slot-leaks-when-store-fails",
+        kind="error-path",
         sentence="a failed store does not give its slot back",
         module="manager",
         old="self._free_blocks(pending.values())",
@@ -272,6 +366,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-leaks-at-eviction",
+        kind="slots",
         sentence="an evicted block does not give its slot back",
         module="manager",
         old="self._free_blocks(victims.values())",
@@ -280,6 +375,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="victims-stay-resident",
+        kind="missed-step",
         sentence="an evicted block stays in the cache, although its slot has gone to another",
         module="policies.lru",
         old="pop = self.blocks.pop",
@@ -288,6 +384,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-freed-twice",
+        kind="double-unpin",
         sentence="a failed store gives its slot back twice",
         module="manager",
         old="self._free_blocks(pending.values())",
@@ -296,6 +393,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-stays-free",
+        kind="slots",
         sentence="a slot that is taken from the free list stays in it",
         module="manager",
         old="pop = self._free_list.pop",
@@ -304,6 +402,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="slot-beyond-the-pool",
+        kind="boundary",
         sentence="fresh slots are handed out past the end of the pool",
         module="manager",
         old="end = min(first + len(keys), self._num_blocks)",
@@ -312,6 +411,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="one-slot-too-many",
+        kind="boundary",
         sentence="the pool has one slot more than it was given",
         module="manager",
         old="self._num_blocks = num_blocks",
@@ -320,6 +420,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="free-list-survives-reset",
+        kind="forgetful-reset",
         sentence="a reset hands out all slots afresh, but keeps the list of those given back",
         module="manager",
         old="self._free_list.clear()",
@@ -328,6 +429,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="handed-out-survives-reset",
+        kind="forgetful-reset",
         sentence="after a reset the slots that were in use are neither free nor fresh",
         module="manager",
         old="self._num_allocated_blocks = 0\n        self._free_list.clear()",
@@ -336,15 +438,17 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-slots-sorted",
+        kind="slots",
         sentence="a load gets its slots in ascending order, not in the order of its keys",
         module="manager",
-        old="spec = self._get_load_store_spec(blocks)\n\n",
-        new="spec = self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id))\n\n",
+        old='self._get_load_store_spec(blocks, Ticket("complete_load"',
+        new='self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id), Ticket("complete_load"',
         laws=("answer",),
     ),
     # --- making room ---
     Mutant(
         name="nothing-protected",
+        kind="protection",
         sentence="keys of the offer that are resident may be evicted for it",
         module="manager",
         old="protected = set(resident)",
@@ -353,6 +457,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="only-new-keys-protected",
+        kind="protection",
         sentence="only the new keys of an offer are protected, which are not there yet",
         module="manager",
         old="protected = set(resident)",
@@ -361,6 +466,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="policy-ignores-protected",
+        kind="protection",
         sentence="the policy does not look at the keys that it must not evict",
         module="policies.lru",
         old="if protected:",
@@ -369,6 +475,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="evicts-one-too-many",
+        kind="boundary",
         sentence="a store evicts one block more than it needs",
         module="manager",
         old="num_to_evict = len(new) - self._get_num_free_blocks()",
@@ -377,6 +484,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="resident-keys-need-room",
+        kind="refusal",
         sentence="room is made for every key of an offer, resident ones too",
         module="manager",
         old="num_to_evict = len(new) - self._get_num_free_blocks()",
@@ -385,6 +493,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="free-list-forgotten",
+        kind="slots",
         sentence="slots that were given back do not count as free, so that blocks are evicted instead",
         module="manager",
         old="return len(self._free_list) + self._num_blocks - self._num_allocated_blocks",
@@ -393,6 +502,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="victims-not-told",
+        kind="answer",
         sentence="the answer does not name the evicted keys",
         module="manager",
         old="return PrepareStoreOutput(new, spec, list(victims))",
@@ -401,6 +511,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="resident-keys-stored-again",
+        kind="answer",
         sentence="the answer names every key of the offer as one to store",
         module="manager",
         old="return PrepareStoreOutput(new, spec, list(victims))",
@@ -409,6 +520,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="repeated-key-stored-twice",
+        kind="duplicate",
         sentence="a key named twice in an offer gets two slots",
         module="manager",
         old="for key in dict.fromkeys(keys):",
@@ -419,6 +531,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- the order ---
     Mutant(
         name="evicts-from-the-other-end",
+        kind="order",
         sentence="the most recently used block goes first",
         module="policies.lru",
         old="candidates: Iterable[OffloadKey] = self.evictable_blocks",
@@ -427,6 +540,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-forgotten",
+        kind="order",
         sentence="a touch changes nothing",
         module="manager",
         old="self._policy.touch(keys)",
@@ -435,6 +549,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-forwards",
+        kind="order",
         sentence="a touch walks its keys forwards, so that the head of a prefix goes before its tail",
         module="policies.lru",
         old="in reversed(list(keys)) if key in evictable",
@@ -443,6 +558,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-to-the-front",
+        kind="order",
         sentence="a touched block goes to the front of the list",
         module="policies.lru",
         old="evictable[key] = clock\n            evictable.move_to_end(key)",
@@ -451,6 +567,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="touch-lists-pinned",
+        kind="missed-step",
         sentence="a touch puts pinned and pending blocks into the evictable list",
         module="policies.lru",
         old="in reversed(list(keys)) if key in evictable",
@@ -459,6 +576,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="lookup-touches",
+        kind="order",
         sentence="a lookup counts as a use",
         module="manager",
         old="block = self._policy.get(key)\n        if block is None:\n            return LookupResult.MISS",
@@ -472,6 +590,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="offer-touches",
+        kind="order",
         sentence="an offer counts as a use of those of its keys that are resident",
         module="manager",
         old="self._num_write_pending_blocks += len(new)",
@@ -480,6 +599,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="stored-backwards",
+        kind="order",
         sentence="the keys of one completed store join the list backwards",
         module="manager",
         old="self._mark_evictable(pending)",
@@ -488,6 +608,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="unpinned-backwards",
+        kind="order",
         sentence="the keys of one completed load join the list backwards",
         module="manager",
         old="self._mark_evictable(idle)",
@@ -497,6 +618,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- refusals ---
     Mutant(
         name="refuses-an-exact-fit",
+        kind="boundary",
         sentence="an offer that needs every evictable block is refused",
         module="manager",
         old="if num_to_evict > self._num_evictable_cache_blocks - num_idle:",
@@ -505,6 +627,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-protected-twice",
+        kind="pending-misread",
         sentence="pending keys of an offer count as evictable ones that are protected: refused although there is room",
         module="manager",
         old="if block.ref_cnt == 0:\n                    num_idle += 1",
@@ -513,6 +636,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="refusal-evicts",
+        kind="refusal",
         sentence="an offer evicts what there is before it is refused",
         module="manager",
         old="return None\n\n        num_allocated",
@@ -526,6 +650,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="refusal-touches",
+        kind="refusal",
         sentence="an offer that is refused moves its resident keys",
         module="manager",
         old="return None\n\n        num_allocated",
@@ -535,6 +660,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- what a careful manager does not accept ---
     Mutant(
         name="pending-load-accepted",
+        kind="pending-misread",
         sentence="a block can be loaded while it is being stored",
         module="manager",
         old="if block.ref_cnt < 0:\n                raise NotReady(",
@@ -544,6 +670,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-pins-before-it-checks",
+        kind="error-path",
         sentence="a load that raises for an absent key has pinned the keys before it",
         module="manager",
         old='raise KeyNotResident("prepare_load", key, req_id)',
@@ -557,6 +684,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="foreign-store-completion-accepted",
+        kind="generation",
         sentence="any request can complete a store",
         module="manager",
         old="or block.writer != req_id or ",
@@ -566,6 +694,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="store-completed-again",
+        kind="double-unpin",
         sentence="a store can be completed, or given up, after it was completed",
         module="manager",
         old="if block.ref_cnt >= 0 or block.writer",
@@ -575,6 +704,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="own-store-not-known",
+        kind="owner",
         sentence="the writer of a block is forgotten, so that nobody can complete the store",
         module="manager",
         old="block.writer = req_id",
@@ -583,6 +713,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="foreign-load-completion-accepted",
+        kind="owner",
         sentence="a request that loads nothing can complete the loads of another",
         module="manager",
         old="loads = self._loads.get(req_id, {})",
@@ -596,6 +727,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-completed-again",
+        kind="double-unpin",
         sentence="the record of a load is kept when it completes, so that it can be completed again",
         module="manager",
         old="if loads[key] == count:\n                del loads[key]",
@@ -605,6 +737,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="load-completed-too-often",
+        kind="boundary",
         sentence="a load's completion may name a key more often than it was loaded",
         module="manager",
         old="if count > in_flight:",
@@ -614,6 +747,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="loads-survive-reset",
+        kind="generation",
         sentence="a load from before a reset can be completed on a block stored after it",
         module="manager",
         old="self._loads.clear()",
@@ -623,6 +757,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="finish-forgets-loads",
+        kind="requests",
         sentence="a request that finishes can no longer complete its loads in flight",
         module="manager",
         old="def on_request_finished(self, req_context: ReqContext) -> None:",
@@ -634,6 +769,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="finish-aborts-stores",
+        kind="early-reuse",
         sentence="a request that finishes gives up its stores in flight, and their slots while they are written to",
         module="manager",
         old="def on_request_finished(self, req_context: ReqContext) -> None:",
@@ -648,6 +784,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="announcement-forgets-loads",
+        kind="requests",
         sentence="a request that is announced again can no longer complete its loads in flight",
         module="manager",
         old="return RequestOffloadingContext()",
@@ -657,6 +794,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="reset-put-off",
+        kind="forgetful-reset",
         sentence="a reset while loads are in flight does nothing and says nothing",
         module="manager",
         old="self._policy.clear()",
@@ -667,6 +805,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- answers ---
     Mutant(
         name="hit-while-pending",
+        kind="pending-misread",
         sentence="a lookup says HIT while the store is in flight",
         module="manager",
         old="LookupResult.HIT if block.ref_cnt >= 0 else",
@@ -675,6 +814,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pending-while-pinned",
+        kind="boundary",
         sentence="a lookup says HIT_PENDING while somebody reads the block",
         module="manager",
         old="LookupResult.HIT if block.ref_cnt >= 0 else",
@@ -683,6 +823,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="pinned-while-offered",
+        kind="refusal",
         sentence="an offer is refused while one of its keys is being read",
         module="manager",
         old="if not new:",
@@ -696,6 +837,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     # --- events ---
     Mutant(
         name="no-event-when-stored",
+        kind="events",
         sentence="nothing is announced when a store completes",
         module="manager",
         old="self._announce(pending, removed=False)",
@@ -704,6 +846,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="no-event-at-eviction",
+        kind="events",
         sentence="nothing is announced when blocks are evicted",
         module="manager",
         old="self._announce(victims, removed=True)",
@@ -712,6 +855,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="eviction-announced-as-store",
+        kind="events",
         sentence="an eviction is announced as if the blocks had been stored",
         module="manager",
         old="self._announce(victims, removed=True)",
@@ -720,22 +864,25 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="failed-store-announced",
+        kind="events",
         sentence="a store that fails is announced as if it had succeeded",
         module="manager",
         old="self._free_blocks(pending.values())",
-        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=False)",
+        new="self._free_blocks(pending.values())\n            self._announce(pending, removed=False)",
         laws=("events-once", "events-replay"),
     ),
     Mutant(
         name="failed-store-announced-as-removed",
+        kind="events",
         sentence="a store that fails is announced as a removal of keys that were never announced",
         module="manager",
         old="self._free_blocks(pending.values())",
-        new="self._free_blocks(pending.values())\n        self._announce(pending, removed=True)",
+        new="self._free_blocks(pending.values())\n            self._announce(pending, removed=True)",
         laws=("events-once",),
     ),
     Mutant(
         name="events-newest-first",
+        kind="events",
         sentence="events are delivered newest first",
         module="manager",
         old="yield self.events.popleft()",
@@ -744,6 +891,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="one-event-a-drain",
+        kind="events",
         sentence="a drain ends after one event",
         module="manager",
         old="while self.events:",
@@ -752,6 +900,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="events-delivered-twice",
+        kind="clear-after-yield",
         sentence="a drain that is dropped half way delivers again, next time, what it had delivered",
         module="manager",
         old="while self.events:\n            yield self.events.popleft()",
@@ -761,6 +910,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="events-lost",
+        kind="events",
         sentence="a drain that is dropped half way loses what it had not delivered",
         module="manager",
         old="while self.events:\n            yield self.events.popleft()",
@@ -775,6 +925,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
     Mutant(
         name="events-survive-reset",
+        kind="forgetful-reset",
         sentence="events from before a reset are delivered to the consumer that started anew",
         module="manager",
         old="self.events.clear()",
@@ -784,12 +935,20 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_TIERS)
+MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_FAULTS, *MUTANTS_OF_TIERS)
+_others: dict[str, Mutant] = {}
+"""Known in this process only."""
+
+
+def add(mutant: Mutant) -> None:
+    """Make a mutant known in this process that is not in the registry. Raises `UsageError` if its name is taken."""
+    if _others.setdefault(mutant.name, mutant) != mutant or any(mutant.name == one.name for one in MUTANTS):
+        raise UsageError(f"there is another mutant {mutant.name!r}; give this one a name of its own")
 
 
 def named(name: str) -> Mutant:
     """The mutant of that name. Raises `UsageError` if there is none."""
-    for mutant in (*MUTANTS, *MUTANTS_OF_MARKS):
+    for mutant in (*MUTANTS, *MUTANTS_OF_LOCKS, *MUTANTS_OF_MARKS, *_others.values()):
         if mutant.name == name:
             return mutant
     raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")

@@ -13,6 +13,7 @@ from evictable.specs.mutants.mutant import Mutant
 
 def _tiered(
     name: str,
+    kind: str,
     sentence: str,
     old: str,
     new: str,
@@ -21,13 +22,14 @@ def _tiered(
     policy: str = "lru",
     tiers: int = 1,
 ) -> Mutant:
-    return Mutant(name, sentence, "tiering.manager", old, new, laws, discipline, policy, tiers)
+    return Mutant(name, sentence, "tiering.manager", old, new, laws, discipline, kind, policy, tiers)
 
 
 MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- what lookups have called HIT ---
     _tiered(
         name="hit-not-held",
+        kind="hit-is-no-pin",
         sentence="a promotion evicts what a lookup of the same step has called HIT",
         old="self.primary_tier.held.add(key)",
         new="pass",
@@ -35,6 +37,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="hold-gives-way",
+        kind="hit-is-no-pin",
         sentence="a promotion that finds no other room evicts what a lookup of the same step has called HIT",
         old="output = self._begin_store(new, kept, num_idle, req_context.req_id)",
         new=(
@@ -46,6 +49,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="blocks-chase-each-other",
+        kind="protection",
         sentence="the blocks that a request waits for evict each other, step after step",
         old="kept = self.held.union(keys)",
         new="kept = set(keys)",
@@ -54,6 +58,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="hit-of-a-peer-not-held",
+        kind="hit-is-no-pin",
         sentence="what a peer was told is there is evicted before the peer can claim it",
         old="if result is LookupResult.HIT:\n            self.primary_tier.held.add(key)",
         new="if result is LookupResult.HIT and exclude_tier_idx is None:\n            self.primary_tier.held.add(key)",
@@ -62,6 +67,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="holds-outlive-the-step",
+        kind="refusal",
         sentence="what was once called HIT is never evicted for a promotion",
         old="self.primary_tier.held.clear()",
         new="pass",
@@ -69,6 +75,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="offer-heeds-holds",
+        kind="refusal",
         sentence="an offer is refused rather than evict what a lookup of this step has called HIT",
         old="output = self.primary_tier.prepare_store(keys, req_context)",
         new="output = self.primary_tier.prepare_write(keys, req_context)",
@@ -76,6 +83,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="pinned-counted-among-the-held",
+        kind="miscounted",
         sentence="a held block that is being read is counted among those that could make room",
         old="if block is not None and block.ref_cnt == 0)",
         new="if block is not None)",
@@ -84,6 +92,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- what lookups answer ---
     _tiered(
         name="promotion-answered-hit",
+        kind="pending-misread",
         sentence="a lookup says HIT where a promotion has only begun",
         old="LookupResult.HIT_PENDING if promoted else LookupResult.MISS",
         new="LookupResult.HIT if promoted else LookupResult.MISS",
@@ -91,6 +100,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="no-room-answered-pending",
+        kind="pending-misread",
         sentence="a lookup says HIT_PENDING where there is no room for a promotion",
         old="LookupResult.HIT_PENDING if promoted else LookupResult.MISS",
         new="LookupResult.HIT_PENDING",
@@ -98,6 +108,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotes-into-free-slots-only",
+        kind="boundary",
         sentence="a lookup says MISS where a promotion would have to evict",
         old="kept = self.held.union(keys)",
         new="if len(new) > self._get_num_free_blocks():\n            return None\n        kept = self.held.union(keys)",
@@ -105,6 +116,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="retry-swallowed",
+        kind="answer",
         sentence="a lookup says MISS where a tier does not know yet",
         old="result = LookupResult.RETRY",
         new="pass",
@@ -112,6 +124,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="retry-ends-the-search",
+        kind="answer",
         sentence="a lookup says RETRY because of one tier, though the next has the key",
         old="result = LookupResult.RETRY",
         new="return LookupResult.RETRY",
@@ -120,6 +133,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="only-the-nearest-tier-asked",
+        kind="tiers",
         sentence="a lookup says MISS where only the second tier has the key",
         old="if answer is not LookupResult.MISS:\n                result",
         new="break\n            if answer is not LookupResult.MISS:\n                result",
@@ -128,6 +142,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="farthest-tier-first",
+        kind="tiers",
         sentence="a key is promoted from the farthest tier that has it",
         old="answer = self.secondary_tiers[tier_idx].lookup(key, req_context)",
         new=(
@@ -139,6 +154,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="lookup-before-results",
+        kind="answer",
         sentence="a lookup answers before it takes the results of jobs, so as if they had not ended",
         old=(
             "if not self._polled_this_step:\n"
@@ -155,6 +171,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- promotions that wait for the end of the step ---
     _tiered(
         name="promotion-not-submitted",
+        kind="pin-without-job",
         sentence="a promotion is promised, its slot reserved, and no tier is given the job",
         old="requests = self._submit_staged()",
         new="requests: list[_Request] = []",
@@ -162,6 +179,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="one-promotion-job-a-step",
+        kind="pin-without-job",
         sentence="of several promotion jobs the first is submitted, the others wait for another step",
         old="for place, batch in list(self._staged.items()):",
         new="for place, batch in list(self._staged.items())[:1]:",
@@ -169,6 +187,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-into-wrong-slots",
+        kind="slots",
         sentence="a promotion of several keys is told their slots in another order",
         old="batch.keys, batch.block_ids, True, request",
         new="batch.keys, reversed(batch.block_ids), True, request",
@@ -176,6 +195,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-from-another-tier",
+        kind="tiers",
         sentence="a promotion is submitted to the nearest tier, though the next has the key",
         old="tier_idx, request = place[0], batch.request",
         new="tier_idx, request = 0, batch.request",
@@ -184,6 +204,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="finish-drops-promotions",
+        kind="pin-without-job",
         sentence="a request that finishes takes its promotions back, but not their slots",
         old="self.primary_tier.on_request_finished(req_context)",
         new=(
@@ -196,6 +217,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- what jobs hold ---
     _tiered(
         name="job-without-pin",
+        kind="hit-is-no-pin",
         sentence="a tier is given slots to read that nothing keeps from being evicted",
         old="block_ids = self.primary_tier.prepare_read(keys, owner).block_ids",
         new=(
@@ -206,6 +228,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="job-pins-twice",
+        kind="pin-without-job",
         sentence="a job takes two pins on each key and gives one back",
         old="block_ids = self.primary_tier.prepare_read(keys, owner).block_ids",
         new=(
@@ -216,6 +239,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="pin-without-job",
+        kind="pin-without-job",
         sentence="a cascade pins its keys, and no tier is given the job",
         old="self._submit(self._jobs[job.job_id])",
         new="pass",
@@ -223,6 +247,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-not-registered",
+        kind="pin-without-job",
         sentence="the result of a promotion is that of no known job, and its slots stay reserved",
         old="job = self._jobs[job_id] = _Job(tier_idx, owner, metadata, keys)",
         new=(
@@ -234,6 +259,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="job-ids-repeat",
+        kind="generation",
         sentence="two jobs that are under way have the same id",
         old="self._num_jobs += 1",
         new="self._num_jobs = 1 - self._num_jobs",
@@ -241,6 +267,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="pins-outlive-the-job",
+        kind="pin-without-job",
         sentence="a store into a tier ends and its keys stay pinned",
         old="self.primary_tier.complete_read(job.keys, job.owner)",
         new="pass",
@@ -248,6 +275,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="failed-job-keeps-its-pins",
+        kind="error-path",
         sentence="a store into a tier fails and its keys stay pinned",
         old="self.primary_tier.complete_read(job.keys, job.owner)",
         new="if success:\n                self.primary_tier.complete_read(job.keys, job.owner)",
@@ -255,6 +283,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="failed-promotion-kept-as-present",
+        kind="error-path",
         sentence="what a promotion has failed to bring counts as ready",
         old="self.primary_tier.complete_write(lost, job.owner, False)",
         new="self.primary_tier.complete_write(lost, job.owner)",
@@ -262,6 +291,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="failed-promotion-keeps-its-slot",
+        kind="error-path",
         sentence="what a promotion has failed to bring counts as pending for ever",
         old="self.primary_tier.complete_write(lost, job.owner, False)",
         new="pass",
@@ -269,6 +299,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promoted-in-part-taken-for-whole",
+        kind="error-path",
         sentence="a promotion that brings some of its keys makes all of them ready",
         old="good = set(job.keys if success else successful_keys)",
         new="good = set(job.keys if success or successful_keys else ())",
@@ -276,6 +307,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promoted-in-part-given-up",
+        kind="error-path",
         sentence="a promotion that brings some of its keys makes none of them ready",
         old="good = set(job.keys if success else successful_keys)",
         new="good = set(job.keys if success else ())",
@@ -283,6 +315,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-pins-what-arrived",
+        kind="missed-step",
         sentence="a block that a promotion has brought stays pinned for a load that may never come",
         old="job.keys = lost\n",
         new="job.keys = lost\n                self.primary_tier.prepare_read(arrived, job.owner)\n",
@@ -290,6 +323,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="pin-of-a-job-for-its-request",
+        kind="owner",
         sentence="a request can complete, as a load of its own, what a tier reads for it",
         old="owner = _new_owner(req_context)\n        block_ids",
         new="owner = req_context\n        block_ids",
@@ -298,6 +332,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-for-its-request-to-complete",
+        kind="owner",
         sentence="a request can complete, as a store of its own, what a tier writes for it",
         old="owner = _new_owner(req_context) if batch is None else batch.owner",
         new="owner = req_context if batch is None else batch.owner",
@@ -307,6 +342,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- slots that are let go of too early ---
     _tiered(
         name="store-taken-for-done",
+        kind="early-reuse",
         sentence="a slot can be reused as soon as a tier was told to read it",
         old="(tier.submit_load if job.metadata.is_promotion else tier.submit_store)(job.metadata)",
         new=(
@@ -318,6 +354,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-taken-for-done",
+        kind="early-reuse",
         sentence="a slot can be read as soon as a tier was told to write it",
         old="(tier.submit_load if job.metadata.is_promotion else tier.submit_store)(job.metadata)",
         new=(
@@ -329,6 +366,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="finish-gives-pins-back",
+        kind="double-unpin",
         sentence="a request that finishes gives back what tiers still read for it",
         old="self.primary_tier.on_request_finished(req_context)",
         new=(
@@ -341,6 +379,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="finish-gives-slots-back",
+        kind="early-reuse",
         sentence="a request that finishes gives back the slots that tiers still write for it",
         old="self.primary_tier.on_request_finished(req_context)",
         new=(
@@ -354,6 +393,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- tiers that raise ---
     _tiered(
         name="refused-store-keeps-its-pins",
+        kind="error-path",
         sentence="a tier that refuses a store leaves its keys pinned",
         old="self._end(job, success=False)",
         new="if job.metadata.is_promotion:\n                self._end(job, success=False)",
@@ -362,6 +402,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="refused-promotion-keeps-its-slots",
+        kind="error-path",
         sentence="a tier that refuses a promotion leaves its slots reserved",
         old="self._end(job, success=False)",
         new="if not job.metadata.is_promotion:\n                self._end(job, success=False)",
@@ -370,6 +411,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="refused-promotion-kept-as-present",
+        kind="error-path",
         sentence="a tier that refuses a promotion leaves its keys ready",
         old="self._end(job, success=False)",
         new="self._end(job, success=True)",
@@ -378,6 +420,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="refusal-raised",
+        kind="error-path",
         sentence="a tier that refuses a job makes the call raise that brought it",
         old='_logger.exception("tier %d (%s) has failed", tier_idx, self.secondary_tiers[tier_idx].tier_type)',
         new="raise",
@@ -386,6 +429,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="refusal-ends-the-cascade",
+        kind="error-path",
         sentence="a tier that refuses a store keeps the farther ones from being given theirs",
         old="for tier_idx in tiers:\n            with self._tolerating(tier_idx):\n                job",
         new="with self._tolerating(0):\n            for tier_idx in tiers:\n                job",
@@ -395,6 +439,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="refusal-ends-the-promotions",
+        kind="error-path",
         sentence="a tier that refuses a promotion keeps the others from being submitted",
         old="with self._tolerating(tier_idx):\n                self._submit(job)",
         new="try:\n                self._submit(job)\n            except Exception:\n                break",
@@ -404,6 +449,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- results ---
     _tiered(
         name="results-never-taken",
+        kind="missed-step",
         sentence="jobs end and nobody asks the tiers for their results",
         old="for tier_idx, tier in enumerate(self.secondary_tiers):\n                for result",
         new="for tier_idx, tier in enumerate(self.secondary_tiers[:0]):\n                for result",
@@ -411,6 +457,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="results-of-one-tier-only",
+        kind="tiers",
         sentence="only the nearest tier is asked for results",
         old="for tier_idx, tier in enumerate(self.secondary_tiers):\n                for result",
         new="for tier_idx, tier in enumerate(self.secondary_tiers[:1]):\n                for result",
@@ -419,6 +466,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="results-taken-by-lookups-only",
+        kind="missed-step",
         sentence="as long as nobody looks anything up, jobs that have ended keep what they hold",
         old=(
             "self._poll()\n"
@@ -435,6 +483,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="one-result-a-poll",
+        kind="missed-step",
         sentence="of several results the first is applied, the others are taken and kept for later",
         old="while self._results:",
         new="if self._results:",
@@ -442,6 +491,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="latest-result-first",
+        kind="order",
         sentence="blocks become evictable in another order than that in which their jobs ended",
         old="self._results.append(",
         new="self._results.appendleft(",
@@ -449,6 +499,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-arrives-backwards",
+        kind="order",
         sentence="the keys of a promotion become evictable last first",
         old="arrived = [key for key in job.keys if",
         new="arrived = [key for key in reversed(job.keys) if",
@@ -456,6 +507,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="job-counts-as-use",
+        kind="order",
         sentence="a block that a tier has read counts as used by a request",
         old="self.primary_tier.complete_read(job.keys, job.owner)",
         new=(
@@ -467,6 +519,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- the end of a request ---
     _tiered(
         name="end-told-while-storing",
+        kind="requests",
         sentence="a tier is given a store of a request of whose end it was told",
         old="request.finished = True",
         new=(
@@ -478,6 +531,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="end-told-while-staged",
+        kind="requests",
         sentence="a tier is given a promotion for a request of whose end it was told",
         old=" or request.staged or",
         new=" or",
@@ -485,6 +539,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="end-told-while-parked",
+        kind="requests",
         sentence="a tier that wants whole requests is given the rest of one of whose end it was told",
         old=" or request.parked:",
         new=":",
@@ -492,6 +547,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="end-told-of-a-live-request",
+        kind="requests",
         sentence="a request that has nothing under way is taken for finished, and nothing is promoted for it any more",
         old="if not request.finished or request.storing or",
         new="if request.storing or",
@@ -499,6 +555,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="finished-request-promotes",
+        kind="requests",
         sentence="a lookup of a request of whose end the tiers were told begins a promotion",
         old="if result is not LookupResult.MISS or req_context.req_id in self._told:",
         new="if result is not LookupResult.MISS:",
@@ -507,6 +564,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="finished-request-cascades",
+        kind="requests",
         sentence="a store of a request of whose end the tiers were told is cascaded to them",
         old="if req_context.req_id not in self._told:\n            request = self._record(req_context)",
         new="if True:\n            request = self._record(req_context)",
@@ -515,6 +573,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="announced-again-and-still-finished",
+        kind="generation",
         sentence="nothing is promoted for a request that is announced a second time, after its end",
         old="self._told.pop(req_context.req_id, None)",
         new="pass",
@@ -524,6 +583,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- cascades ---
     _tiered(
         name="cascade-to-one-tier",
+        kind="tiers",
         sentence="what was stored goes to the nearest tier only",
         old="for tier_idx in tiers:",
         new="for tier_idx in list(tiers)[:1]:",
@@ -532,6 +592,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="cascade-of-one-key",
+        kind="tiers",
         sentence="of several keys that were stored together, the first goes to the tiers",
         old="self._cascade(keys, req_context, self._tiers_but(request.origin))",
         new="self._cascade(keys[:1], req_context, self._tiers_but(request.origin))",
@@ -539,6 +600,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="whole-request-not-cascaded",
+        kind="tiers",
         sentence="a tier that wants whole requests does not get what is in the primary tier already",
         old="self._cascade_present(present, request)",
         new="pass",
@@ -546,6 +608,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="whole-request-waits-for-the-pending",
+        kind="pending-misread",
         sentence="a key that is still being stored keeps the others of its request from being cascaded",
         old="if result is LookupResult.HIT:\n                ready.append(key)",
         new="if result is not LookupResult.MISS:\n                ready.append(key)",
@@ -553,6 +616,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="cascade-in-the-way-of-an-offer",
+        kind="refusal",
         sentence="a promotion that has arrived is cascaded before the offer that could have evicted it",
         old="self._results.popleft()",
         new="self._results.popleft()\n        self._unpark_arrived()",
@@ -561,6 +625,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- peers ---
     _tiered(
         name="origin-tier-asked",
+        kind="tiers",
         sentence="a tier that asks for a peer is asked for the key itself",
         old="self._manager.lookup(key, req_context, exclude_tier_idx=self._tier_idx)",
         new="self._manager.lookup(key, req_context)",
@@ -568,6 +633,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="pending-key-promised-to-a-peer",
+        kind="pending-misread",
         sentence="a peer is told HIT where a transfer has only begun",
         old="return self._manager.lookup(key, req_context, exclude_tier_idx=self._tier_idx)",
         new=(
@@ -578,6 +644,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="job-of-a-peer-under-another-tier",
+        kind="owner",
         sentence="a tier reports the job that a peer asked for, and that is taken for another tier's",
         old="self._manager.create_store_job(keys, req_context, self._tier_idx)",
         new="self._manager.create_store_job(keys, req_context)",
@@ -587,6 +654,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- resets ---
     _tiered(
         name="reset-without-drain",
+        kind="early-reuse",
         sentence="a reset hands out slots that tiers are still reading and writing",
         old="for tier in self.secondary_tiers:\n            tier.drain_jobs()",
         new="",
@@ -594,6 +662,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="reset-drains-one-tier",
+        kind="early-reuse",
         sentence="a reset waits for the nearest tier only",
         old="for tier in self.secondary_tiers:\n            tier.drain_jobs()",
         new="for tier in self.secondary_tiers[:1]:\n            tier.drain_jobs()",
@@ -602,6 +671,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="reset-waits-for-promotions-only",
+        kind="early-reuse",
         sentence="a reset hands out slots that tiers are still reading",
         old="for tier in self.secondary_tiers:\n            tier.drain_jobs()",
         new=(
@@ -613,6 +683,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="reset-keeps-promotions",
+        kind="forgetful-reset",
         sentence="after a reset a tier is given the promotions from before, whose slots are another's",
         old="self._staged.clear()",
         new="pass",
@@ -620,6 +691,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="reset-keeps-jobs",
+        kind="forgetful-reset",
         sentence="after a reset the jobs from before give back what they no longer hold",
         old="self._poll()\n        self.primary_tier.reset_cache()\n        self._jobs.clear()",
         new="self.primary_tier.reset_cache()",
@@ -628,6 +700,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     # --- events ---
     _tiered(
         name="promotion-announced-twice",
+        kind="events",
         sentence="a key that a promotion has brought is announced twice",
         old="job.keys = lost\n",
         new="job.keys = lost\n                self.primary_tier._announce(arrived, removed=False)\n",
@@ -635,6 +708,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="promotion-not-announced",
+        kind="events",
         sentence="a key that a promotion has brought is not announced",
         old="job.keys = lost\n",
         new=(
@@ -646,6 +720,7 @@ MUTANTS_OF_TIERS: tuple[Mutant, ...] = (
     ),
     _tiered(
         name="failed-promotion-announced",
+        kind="events",
         sentence="a promotion that fails is announced as a removal of keys that were never announced",
         old="self.primary_tier.complete_write(lost, job.owner, False)",
         new=(

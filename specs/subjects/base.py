@@ -10,6 +10,7 @@ from attrs import frozen
 from evictable.model.calls import Answer, Call, Key
 from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
+from evictable.specs.faults import Faults
 from evictable.specs.subjects.schedulers import Reference, Scheduling
 
 
@@ -46,6 +47,10 @@ class Subject(Protocol):
     def exchanges(self) -> tuple[Exchange, ...]:
         """What it and its tiers said to each other during the latest call, in order; empty without tiers."""
 
+    @property
+    def faults(self) -> Faults:
+        """What makes its collaborators raise during a call that says so."""
+
 
 @frozen
 class SubjectKind:
@@ -63,5 +68,7 @@ class SubjectKind:
     """Whether it records events at all."""
     scheduling: Callable[[], Scheduling] = Reference
     """How the scheduler above it makes a load of its lookups."""
+    tickets: bool = False
+    """Whether its preparations answer with tickets (``spec.ticket``) that its completions take."""
     request_level: bool = True
     """Whether its tiers can want whole requests."""

@@ -16,6 +16,7 @@ from evictable.model.calls import Answer, Call, Drained, Event, Gauges, Key, Loa
 from evictable.model.exchanges import Exchange
 from evictable.model.snapshot import Snapshot
 from evictable.specs.errors import UsageError
+from evictable.specs.faults import Faults
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.keys import KeyTable
 
@@ -157,10 +158,12 @@ class ManagerSubject:
         self._manager = manager
         self._events = events
         self._made = 0
+        self._tickets: dict[int, Any] = {}
         self._table = KeyTable()
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
         self._lens = Lens.on(manager)
+        self._faults: Faults | None = None
         self._perform: dict[str, Callable[[Call], Answer]] = {
             calls.LOOKUP: self._lookup,
             calls.PREPARE_STORE: self._prepare_store,
@@ -175,8 +178,25 @@ class ManagerSubject:
             calls.GET_STATS: self._get_stats,
         }
 
+    @property
+    def faults(self) -> Faults:
+        if self._faults is None:
+            self._faults = Faults(self._fault_hosts())
+        return self._faults
+
+    def _fault_hosts(self) -> tuple[Any, ...]:
+        return (self._manager,)
+
+    @property
+    def lock(self) -> Any:
+        """What its callers hold where there are several threads, from 0.33; ``None`` if it has none."""
+        return getattr(self._manager, "lock", None)
+
     def perform(self, call: Call) -> Answer:
-        return self._perform[call.name](call)
+        if call.raises_in not in calls.MANAGER_FAULTS:
+            return self._perform[call.name](call)
+        with self.faults.armed(call):
+            return self._perform[call.name](call)
 
     def exchanges(self) -> tuple[Exchange, ...]:
         return ()
@@ -216,6 +236,7 @@ class ManagerSubject:
         output = self._manager.prepare_store(self._batch(call), self._context(call))
         if output is None:
             return None
+        self._keep_ticket(call, output.store_spec)
         decode_all = self._table.decode_all
         return Stored(
             decode_all(output.keys_to_store),
@@ -224,16 +245,25 @@ class ManagerSubject:
         )
 
     def _complete_store(self, call: Call) -> Answer:
-        self._manager.complete_store(self._batch(call), self._context(call), call.success)
+        self._manager.complete_store(self._batch(call), self._context(call), call.success, **self._ticket(call))
         return None
 
     def _prepare_load(self, call: Call) -> Answer:
         spec = self._manager.prepare_load(self._batch(call), self._context(call))
+        self._keep_ticket(call, spec)
         return Loaded(_block_ids(spec))
 
     def _complete_load(self, call: Call) -> Answer:
-        self._manager.complete_load(self._batch(call), self._context(call))
+        self._manager.complete_load(self._batch(call), self._context(call), **self._ticket(call))
         return None
+
+    def _keep_ticket(self, call: Call, spec: Any) -> None:
+        if call.ticket is not None:
+            self._tickets[call.ticket] = spec.ticket
+
+    def _ticket(self, call: Call) -> dict[str, Any]:
+        """The argument, only where there is one: not every manager takes it."""
+        return {} if call.ticket is None else {"ticket": self._tickets[call.ticket]}
 
     def _touch(self, call: Call) -> Answer:
         self._manager.touch(self._batch(call), self._context(call))

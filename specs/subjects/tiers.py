@@ -33,6 +33,7 @@ class TieredSubject(ManagerSubject):
 
         ``step_context`` makes the object that `on_schedule_end` is given where it takes one, from 0.25.
         """
+        self._hosts = (manager.primary_tier, manager)
         if not hasattr(manager, "on_schedule_end"):
             manager = _StepsByDraining(manager)
         super().__init__(manager, request_context, events=events)
@@ -52,6 +53,9 @@ class TieredSubject(ManagerSubject):
     def perform(self, call: Call) -> Answer:
         self._script.begin(call)
         return super().perform(call)
+
+    def _fault_hosts(self) -> tuple[Any, ...]:
+        return self._hosts
 
     def exchanges(self) -> tuple[Exchange, ...]:
         return tuple(self._script.log)

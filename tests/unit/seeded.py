@@ -11,6 +11,7 @@ from evictable.model.calls import Answer, Call, Drained, Event, Key, Outcome, St
 from evictable.model.manager import Manager
 from evictable.model.profiles import reference
 from evictable.model.snapshot import Snapshot
+from evictable.specs.faults import Faults
 from evictable.specs.judge import Broken
 from evictable.specs.session import Session, play
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -86,6 +87,7 @@ class Puppet:
             max_tracker_size=setup.max_tracker_size,
         )
         self.queue: list[Event] = []
+        self.faults = Faults(())
 
     def perform(self, call: Call) -> Answer:
         if self.model.misplaced(call):

@@ -253,7 +253,7 @@ def test_without_tiers_nothing_happens_in_them(call: Call) -> None:
 def test_only_a_hostile_caller_makes_a_tier_raise() -> None:
     promises = promises_with_tiers((*BEGUN, offer("r1", 1)))
     call = evolve(stored("r1", 1), raises_in=calls.FAULTS[0])
-    assert {"submit_store of a tier raises"} == {promises.breach(call, under) for under in (CONTRACT, CARELESS)}
+    assert {"submit_store raises"} == {promises.breach(call, under) for under in (CONTRACT, CARELESS)}
     assert None is promises.breach(call, HOSTILE)
 
 

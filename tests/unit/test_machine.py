@@ -155,21 +155,18 @@ def test_a_finished_request_comes_again_under_a_fresh_id(careful: list[Session])
 # --- with tiers -----------------------------------------------------------------------------------
 
 
-ALL_DISCIPLINES = (CONTRACT, CARELESS, HOSTILE)
-
-
 @pytest.fixture(scope="module")
 def tiered() -> dict[str, list[Session]]:
     """Runs with two tiers, by discipline."""
     setup = Setup(3, tiers=2)
-    return {under: driven(discipline=under, setup=setup, max_calls=1500)[0] for under in ALL_DISCIPLINES}
+    return {under: driven(discipline=under, setup=setup, max_calls=1500)[0] for under in DISCIPLINES}
 
 
 def calls_in(sessions: list[Session]) -> list[Call]:
     return [record.call for session in sessions for record in session.records]
 
 
-@pytest.mark.parametrize("discipline", ALL_DISCIPLINES)
+@pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_with_tiers_it_finds_nothing_where_nothing_is_wrong(tiered: dict[str, list[Session]], discipline: str) -> None:
     assert [] == [session.broken for session in tiered[discipline] if session.broken]
 
@@ -180,12 +177,12 @@ def test_with_tiers_everything_turns_up(tiered: dict[str, list[Session]]) -> Non
     assert {None, 0, 1} == {call.tier for call in made}
 
 
-@pytest.mark.parametrize("discipline", ALL_DISCIPLINES)
+@pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_with_tiers_no_rule_breaks_a_promise(tiered: dict[str, list[Session]], discipline: str) -> None:
     assert {None} == {breach for session in tiered[discipline] for breach in breaches(session, discipline)}
 
 
-@pytest.mark.parametrize(("discipline", "faults"), [(CONTRACT, ()), (CARELESS, ()), (HOSTILE, calls.FAULTS)])
+@pytest.mark.parametrize(("discipline", "faults"), [(CONTRACT, ()), (CARELESS, ()), (HOSTILE, calls.TIER_FAULTS)])
 def test_only_a_hostile_caller_makes_tiers_raise(
     tiered: dict[str, list[Session]], discipline: str, faults: tuple[str, ...]
 ) -> None:

@@ -9,7 +9,7 @@ from attrs import evolve
 from seeded import PROFILE, Miscounts, Puppet, kind_of, kind_of_manager
 
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, HOSTILE
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES
 from evictable.specs.callers.walk import CAPACITIES, KEYS, LARGE, TRACKER_SIZES, walk
 from evictable.specs.session import Record, Session
 from evictable.specs.subjects.base import Setup, SubjectKind
@@ -89,7 +89,7 @@ def test_an_order_that_heeds_requests_is_told_positions_and_groups() -> None:
 TIERED = Setup(3, tiers=2)
 
 
-@pytest.mark.parametrize("discipline", [*DISCIPLINES, HOSTILE])
+@pytest.mark.parametrize("discipline", DISCIPLINES)
 def test_with_tiers_a_seed_and_a_number_of_calls_make_one_run(discipline: str) -> None:
     first, again, other = (
         episodes(discipline=discipline, setup=TIERED, seed=seed, max_calls=800)[0] for seed in (1, 1, 2)

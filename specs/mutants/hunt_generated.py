@@ -1,0 +1,124 @@
+"""Hunting what no hand made: first by walks under every caller, then exhaustively, then by the project's unit tests."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from itertools import chain
+
+from attrs import evolve, frozen
+
+from evictable.specs.budget import Budget
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
+from evictable.specs.exhaustive.explore import Exploration, counterexample
+from evictable.specs.exhaustive.locksteps import QUICK
+from evictable.specs.judge import LawlessDifference
+from evictable.specs.mutants.build import build
+from evictable.specs.mutants.fate import ALIVE, EXHAUSTIVE, RANDOM, REFUTED, Fate
+from evictable.specs.mutants.hunt import fate_of
+from evictable.specs.mutants.mutant import Mutant
+from evictable.specs.mutants.tested import failing_test
+from evictable.specs.search import RANDOM as WALK
+from evictable.specs.search import Finding, Search, Task
+from evictable.specs.subjects.base import Setup, SubjectKind
+from evictable.specs.subjects.builtin import kind_of
+
+DEPTHS = (500, 2_000, 8_000)
+"""Judged calls of a walk: under every caller so many before under one more."""
+TRANSITIONS = (500, 5_000)
+TESTS, STILLBORN = "tests", "stillborn"
+"""What else ends a mutant: a failing unit test; it cannot be imported, or no manager constructed."""
+
+
+@frozen
+class Caller:
+    """Who calls what."""
+
+    policy: str
+    discipline: str
+    store_threshold: int = 1
+
+    @property
+    def setup(self) -> Setup:
+        return Setup(3, self.policy, store_threshold=self.store_threshold)
+
+
+def callers_of(mutant: Mutant) -> list[Caller]:
+    """Every caller that reaches the edited module."""
+    policies = {"policies.lru": ("lru",), "policies.arc": ("arc",)}.get(mutant.module, ("lru", "arc"))
+    callers = [Caller(policy, discipline) for discipline in (CONTRACT, CARELESS, HOSTILE) for policy in policies]
+    return [*callers, *((Caller("lru", CARELESS, 2),) if "lru" in policies else ())]
+
+
+def hunt_generated(mutant: Mutant, on_progress: Callable[[], None] = lambda: None) -> Fate:
+    """What comes of a mutant of which nobody said what it breaks: any law will do."""
+    began = time.perf_counter()
+    fate = _fate(mutant, on_progress)
+    return evolve(fate, seconds=time.perf_counter() - began)
+
+
+def _fate(mutant: Mutant, on_progress: Callable[[], None]) -> Fate:
+    try:
+        kind = kind_of(f"mutant:{mutant.name}", build(mutant))
+        for caller in callers_of(mutant):
+            kind.make(caller.setup)
+    except Exception as error:
+        return Fate(STILLBORN, REFUTED, f"{type(error).__name__}", calls=0, judged=0)
+    judged = 0
+    unclean = ""
+    try:
+        for fate in chain(_walked(mutant, kind, on_progress), _explored(mutant, kind, on_progress)):
+            judged += fate.judged or 0
+            if fate.verdict == REFUTED:
+                return evolve(fate, judged=judged)
+            unclean = unclean or fate.note
+    except LawlessDifference as error:
+        return Fate(RANDOM, ALIVE, judged=judged, note=f"no law says how it differs: {error}")
+    test = failing_test(mutant)
+    if test is not None:
+        return Fate(TESTS, REFUTED, test, judged=judged)
+    return Fate(
+        TESTS, ALIVE, judged=judged, note=unclean or f"no law was broken in {judged:,} calls, and no test fails"
+    )
+
+
+class _Enough(Exception):
+    """A law is broken."""
+
+
+def _walked(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) -> Iterator[Fate]:
+    def on_finding(finding: Finding) -> None:
+        raise _Enough
+
+    for depth in DEPTHS:
+        for caller in callers_of(mutant):
+            task = Task(
+                kind,
+                caller.setup,
+                kind.profile(caller.policy),
+                caller.discipline,
+                vary_tracker=caller.store_threshold > 1,
+            )
+            search = Search(task, on_finding, lambda search: on_progress())
+            with suppress(_Enough):
+                search.run((WALK,), depth, None)
+            found = next(iter(search.findings.values()), None)
+            if found is None:
+                yield Fate(RANDOM, ALIVE, judged=search.steps)
+            else:
+                yield fate_of(RANDOM, found.counterexample, caller.discipline, search.steps)
+
+
+def _explored(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) -> Iterator[Fate]:
+    policies = {caller.policy for caller in callers_of(mutant)}
+    scopes = [one.scope for one in QUICK if one.scope.setup.policy in policies and not one.scope.setup.tiers]
+    for transitions in TRANSITIONS:
+        for scope in scopes:
+            exploration = Exploration(kind, scope, kind.profile(scope.setup.policy))
+            session = next(exploration.run(Budget(max_calls=transitions), on_progress), None)
+            if session is None:
+                yield Fate(EXHAUSTIVE, ALIVE, judged=exploration.transitions)
+            else:
+                found = counterexample(exploration, session)
+                yield fate_of(EXHAUSTIVE, found, scope.discipline, exploration.transitions)

@@ -1,0 +1,113 @@
+"""`evictable mutants`: a table of what comes of each, and an exit code that a survivor decides."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from commandline import Run
+
+from evictable.ci.mutants import Hunt
+from evictable.specs.mutants.fate import ALIVE, OUTSIDE, REFUTED, Fate
+from evictable.specs.mutants.registry import MUTANTS, named
+
+_OLD = "return LookupResult.HIT if block.ref_cnt >= 0 else LookupResult.HIT_PENDING"
+_NEW = {
+    "survivor": "return LookupResult.HIT if block.ref_cnt > -1 else LookupResult.HIT_PENDING",
+    "killer": "import os; os._exit(3)",
+    "refuted": "return LookupResult.HIT",
+}
+
+
+def table(name: str) -> str:
+    return f"""
+[[mutant]]
+name = "{name}"
+sentence = "a lookup that is written otherwise"
+module = "manager"
+old = "{_OLD}"
+new = "{_NEW[name]}"
+laws = ["answer"]
+"""
+
+
+def test_each_engine_that_covers_a_mutant_refutes_it(evictable: Run, folder: Path) -> None:
+    names = ("refusal-touches", "no-unmark-when-pinned")
+    run = evictable("mutants", *names, "--engine", "random", "--engine", "exhaustive", "--json", "mutants.json")
+    assert 0 == run.returncode, run.stderr
+    rows = json.loads((folder / "mutants.json").read_text())["results"]
+    assert [
+        ("refusal-touches", "random", "refuted", "all-or-nothing", 4),
+        ("refusal-touches", "exhaustive", "outside", "", None),
+        ("no-unmark-when-pinned", "random", "refuted", "evictable-iff-idle", 5),
+        ("no-unmark-when-pinned", "exhaustive", "refuted", "evictable-iff-idle", 5),
+    ] == [tuple(row[name] for name in ("mutant", "engine", "verdict", "by", "calls")) for row in rows]
+    assert "covered by two engines or more: 1 mutants; they agree on 1" in run.stdout
+
+
+def test_a_survivor_makes_it_fail(evictable: Run, folder: Path) -> None:
+    (folder / "mine.toml").write_text(table("survivor") + table("refuted"))
+    run = evictable("mutants", "--file", "mine.toml", "--max-calls", "3000")
+    assert 1 == run.returncode
+    assert "ALIVE under random: survivor (a lookup that is written otherwise): answer was not broken" in run.stdout
+    assert "random: 1 refuted, 1 alive" in run.stdout
+
+
+def test_a_process_that_dies_leaves_its_mutant_alive_and_the_others_to_another(evictable: Run, folder: Path) -> None:
+    (folder / "mine.toml").write_text(table("killer") + table("refuted"))
+    run = evictable("mutants", "--file", "mine.toml")
+    assert 1 == run.returncode
+    assert "ALIVE under random: killer (a lookup that is written otherwise): the process of the subject" in run.stdout
+    assert "random: 1 refuted, 1 alive" in run.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("nonesuch",), "unknown mutant 'nonesuch'; known: "),
+        (
+            ("mark-at-insert", "--file", "mine.toml"),
+            "name mutants of the registry, or give a --file of others, not both",
+        ),
+        (("--file", "none.toml"), "none.toml: cannot be read"),
+        (("--file", "mine.toml"), "mine.toml: lacks 'mutant'; write [[mutant]] tables"),
+    ],
+)
+def test_bad_input_is_one_line(evictable: Run, folder: Path, arguments: tuple[str, ...], said: str) -> None:
+    (folder / "mine.toml").write_text("")
+    run = evictable("mutants", *arguments)
+    assert (2, 1) == (run.returncode, len(run.stderr.splitlines()))
+    assert said in run.stderr
+
+
+def hunted(**verdicts: str) -> Hunt:
+    fates = {(MUTANTS[0].name, engine): Fate(engine, verdict) for engine, verdict in verdicts.items()}
+    return Hunt(MUTANTS[:1], tuple(verdicts), fates=fates)
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "code"),
+    [
+        ({"random": REFUTED, "z3": OUTSIDE}, 0),
+        ({"random": REFUTED, "z3": ALIVE}, 1),
+        ({"random": OUTSIDE, "z3": OUTSIDE}, 3),
+    ],
+)
+def test_the_exit_code(verdicts: dict[str, str], code: int) -> None:
+    assert code == hunted(**verdicts).exit_code
+
+
+def test_engines_that_disagree_are_told() -> None:
+    assert [MUTANTS[0].name] == hunted(random=REFUTED, z3=ALIVE).at_odds
+    assert [] == hunted(random=REFUTED, z3=OUTSIDE).at_odds
+
+
+def test_a_mutant_that_hangs_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
+    from attrs import evolve
+
+    monkeypatch.setattr("evictable.ci.mutants.SILENCE", 2.0)
+    hanging = evolve(named("touch-forgotten"), name="hangs", new="\n        while True:\n            pass")
+    hunt = Hunt((hanging,), ("random",))
+    assert 1 == hunt.run()
+    assert "the subject gave no sign of life and was ended" == hunt.fates["hangs", "random"].note
