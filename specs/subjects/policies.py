@@ -6,6 +6,7 @@ object. Its inside is read as that of a manager is, by `Lens`.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
@@ -186,7 +187,8 @@ def _of_impl(name: str, policy: str) -> PolicyKind:
         from evictable.specs.mutants import build, registry
 
         package = build.build(registry.named(name.removeprefix("mutant:")))
-    policy_class = {"lru": package.LRUCachePolicy, "arc": package.ARCCachePolicy}[policy]
+    # By name, as the manager gets it: a mutant may host another policy under that.
+    policy_class = importlib.import_module(f"{package.__name__}.policies").CACHE_POLICIES[policy]
 
     def make(capacity: int) -> PolicySubject:
         return PolicySubject(policy_class(cache_capacity=capacity), package.BlockStatus, package.ReqContext("r1"))

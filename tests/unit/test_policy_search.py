@@ -55,7 +55,7 @@ def test_what_matching_calls_bring_to_light(name: str, law: str, calls: int, eng
 @pytest.mark.parametrize(("name", "laws"), [("Ranked", set()), ("FinishedForwards", {"evict-order"})])
 def test_requests_that_finish_move_what_they_used(name: str, laws: set[str]) -> None:
     made = PolicySearch(load_policy(f"policies_apart:{name}", "lru"), "lru-ranked", CONTRACT)
-    made.run((RANDOM,), 1_500, None)
+    made.run((RANDOM,), 3_000, None)
     assert (laws, True) == (set(made.findings), {"on_store_miss", "on_request_finished"} <= made.exercised)
 
 
