@@ -68,6 +68,38 @@ def is_evictable(ref_cnt: RefCnt) -> bool:
     return ref_cnt == IDLE
 
 
+ROWS = (
+    "begin store",
+    "commit store",
+    "abort store",
+    "pin an idle block",
+    "pin a pinned block",
+    "unpin",
+    "unpin for the last time",
+    "evict",
+    "reset",
+)
+"""The table of README.md in this folder, row by row."""
+
+
+def row_between(before: RefCnt, after: RefCnt) -> str:
+    """The row that leads from one value to another; of several pins or unpins at once, the one that changes most.
+
+    A reset is not told from what else makes a block absent. Raises `IllegalStep` if there is no such row.
+    """
+    if before is ABSENT and after == PENDING:
+        return "begin store"
+    if before == PENDING and after in (IDLE, ABSENT):
+        return "commit store" if after == IDLE else "abort store"
+    if before == IDLE and after is ABSENT:
+        return "evict"
+    if before is not ABSENT and after is not ABSENT and IDLE <= min(before, after) and before != after:
+        if after > before:
+            return "pin an idle block" if before == IDLE else "pin a pinned block"
+        return "unpin for the last time" if after == IDLE else "unpin"
+    raise IllegalStep(f"from ref_cnt {before} to {after}")
+
+
 Step = Callable[[RefCnt], RefCnt]
 
 

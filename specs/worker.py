@@ -124,6 +124,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             "seconds": round(search.seconds, 3),
             "not_exercised": list(search.not_exercised),
             "untouched": list(search.untouched),
+            "exercise": search.exercise.record(),
             "faults": search.strikes.records(),
             "restores_order": search.strikes.restores_order,
         }
