@@ -74,7 +74,7 @@ MISMATCHES: dict[str, Mismatch] = {
         Mismatch("unmark-absent", UNMARK, "the key is absent", None, _NOTHING),
         Mismatch("unmark-unmarked", UNMARK, "the key is not marked", None, _NOTHING),
         Mismatch(  # refused where that block would be a victim
-            "evict-in-use", EVICT, "a victim was put to use without a mark", None, "it is seen to be in use, and stays"
+            "evict-in-use", EVICT, "a block was put to use without a mark", None, "it is seen to be in use, and stays"
         ),
         Mismatch(
             "evict-unmarked", EVICT, "a block became idle without a mark", "it is passed over", "it is seen to be idle"
