@@ -133,8 +133,8 @@ def check(
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
-    from evictable.ci.levels import POLICY, engines_at, refuse_at_policy_level
-    from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES, HOSTILE
+    from evictable.ci.levels import POLICY, disciplines_at, engines_at, refuse_at_policy_level
+    from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
     from evictable.specs.search import EXHAUSTIVE, SCHEDULER
     from evictable.specs.subjects.vllm import POLICIES
 
@@ -148,7 +148,7 @@ def check(
             max_tracker_size=max_tracker_size is not None,
             expect=expect_path is not None,
         )
-    disciplines = DISCIPLINES if discipline == "all" else (discipline,)
+    disciplines = disciplines_at(level) if discipline == "all" else (discipline,)
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
     if engine == EXHAUSTIVE and HOSTILE in disciplines and tiers:
