@@ -110,9 +110,11 @@ def _randomly(mutant: Mutant, on_progress: Alive, max_calls: int) -> Fate:
     return fate_of(RANDOM, found.counterexample, mutant.discipline, found.steps)
 
 
-def fate_of(engine: str, found: Counterexample, discipline: str, judged: int) -> Fate:
-    """Refuted by ``found``, if the real manager stands it."""
-    again = play(BUILT_IN, found.setup, found.profile, found.calls, discipline)
+def fate_of(
+    engine: str, found: Counterexample, discipline: str, judged: int, real: SubjectKind | None = None
+) -> Fate:
+    """Refuted by ``found``, if the real manager (by default the built-in one) stands it."""
+    again = play(real or BUILT_IN, found.setup, found.profile, found.calls, discipline)
     if again.broken:
         note = f"what it breaks, the real manager breaks too: {again.broken[0].law.id}"
         return Fate(engine, ALIVE, judged=judged, note=note)

@@ -186,6 +186,11 @@ class ManagerSubject:
     def _fault_hosts(self) -> tuple[Any, ...]:
         return (self._manager,)
 
+    @property
+    def manager(self) -> Any:
+        """The live manager."""
+        return self._manager
+
     def perform(self, call: Call) -> Answer:
         if call.raises_in not in calls.MANAGER_FAULTS:
             return self._perform[call.name](call)
