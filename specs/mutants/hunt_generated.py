@@ -11,6 +11,7 @@ from attrs import evolve, frozen
 
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
+from evictable.specs.errors import UsageError
 from evictable.specs.exhaustive.explore import Exploration, counterexample
 from evictable.specs.exhaustive.locksteps import QUICK
 from evictable.specs.judge import LawlessDifference
@@ -73,6 +74,8 @@ def _fate(mutant: Mutant, on_progress: Callable[[], None]) -> Fate:
             if fate.verdict == REFUTED:
                 return evolve(fate, judged=judged)
             unclean = unclean or fate.note
+    except UsageError as error:  # with as many slots, or as large a tracker, as a walk may ask for
+        return Fate(STILLBORN, REFUTED, str(error), calls=0, judged=judged)
     except LawlessDifference as error:
         return Fate(RANDOM, ALIVE, judged=judged, note=f"no law says how it differs: {error}")
     test = failing_test(mutant)
