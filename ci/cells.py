@@ -9,6 +9,8 @@ from typing import Any
 
 from attrs import define, field
 
+from evictable.ci.levels import MANAGER, POLICY
+from evictable.model.policy_trace import PolicyTrace, is_policy_trace, read_policy_trace
 from evictable.model.trace import Trace, read
 from evictable.specs.search import CONFORMS, INCONCLUSIVE, VIOLATES
 
@@ -32,8 +34,8 @@ class Violation:
     """Why it is expected, if it is."""
 
     @property
-    def trace(self) -> Trace:
-        return read(self.lines)
+    def trace(self) -> Trace | PolicyTrace:
+        return read_policy_trace(self.lines) if is_policy_trace(self.lines[0]) else read(self.lines)
 
     @property
     def id(self) -> str:
@@ -101,6 +103,7 @@ class Cell:
     discipline: str
     profile: str = "auto"
     tiers: int = 0
+    level: str = MANAGER
     steps: int = 0
     seconds: float = 0.0
     started: bool = False
@@ -115,6 +118,10 @@ class Cell:
     """The subject shows its inside."""
     hung: list[str] | None = None
     """The lines of the trace whose last call never came back."""
+    bound: str = ""
+    """What was searched from end to end, in words."""
+    mismatches: Mapping[str, Mapping[str, int]] = field(factory=dict)
+    """At policy level: by the kind of call that does not match, what became of how many."""
     unusable: bool = False
     """The subject could not be loaded."""
     faults: list[dict[str, Any]] = field(factory=list)
@@ -124,7 +131,8 @@ class Cell:
     @property
     def name(self) -> str:
         tiers = f" tiers {self.tiers}" if self.tiers else ""
-        return f"{self.subject} {self.policy} {self.discipline}{tiers}"
+        level = " at policy level" if self.level == POLICY else ""
+        return f"{self.subject} {self.policy} {self.discipline}{tiers}{level}"
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -167,6 +175,7 @@ class Cell:
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
             self.faults, self.restores_order = record.get("faults", []), record.get("restores_order", True)
+            self.bound, self.mismatches = record.get("bound", ""), record.get("mismatches", {})
         else:
             self.problem, self.unusable = record["message"], kind == "error"
             self.hung = record.get("trace")
@@ -187,6 +196,8 @@ class Cell:
         }
         if self.faults:
             record |= {"faults": self.faults, "restores_order": self.restores_order}
+        if self.level == POLICY:
+            record |= {"level": POLICY, "bound": self.bound, "mismatches": self.mismatches}
         return record if self.problem is None else record | {"problem": self.problem}
 
     def _with_steps(self, violation: Violation) -> dict[str, Any]:

@@ -16,6 +16,7 @@ from evictable.ci.cells import Cell, Violation
 from evictable.ci.expectations import Expectation
 from evictable.ci.files import file_name, write_json, write_text
 from evictable.ci.jobs import Inconclusive, run_jobs
+from evictable.ci.levels import MANAGER, POLICY
 from evictable.ci.report import console, count_calls, show_cells, show_violations
 from evictable.model.trace import write
 from evictable.specs import subjects
@@ -43,6 +44,7 @@ class CheckOptions:
     expectations: tuple[Expectation, ...]
     json_path: Path | None
     trace_dir: Path
+    level: str = MANAGER
 
 
 @define
@@ -64,7 +66,7 @@ class Check:
         """
         names = [subjects.prepare(name, self._say) for name in dict.fromkeys(self.options.subjects)]
         self.cells = [
-            Cell(name, policy, discipline, self.options.profile, self.options.tiers)
+            Cell(name, policy, discipline, self.options.profile, self.options.tiers, self.options.level)
             for name in names
             for policy in self.options.policies
             for discipline in self.options.disciplines
@@ -136,7 +138,7 @@ class Check:
         options = self.options
         payloads = [
             {
-                "job": "check",
+                "job": "check-policy" if options.level == POLICY else "check",
                 "subject": cell.subject,
                 "policy": cell.policy,
                 "discipline": cell.discipline,
@@ -202,8 +204,10 @@ class Check:
                     cell.problem = f"{cell.problem}; the calls are in {path}"
 
     def _path(self, cell: Cell, name: str) -> Path:
-        tiers = (f"tiers{cell.tiers}",) if cell.tiers else ()
-        return self.options.trace_dir / (file_name(cell.subject, cell.policy, cell.discipline, *tiers, name) + ".jsonl")
+        more = (f"tiers{cell.tiers}",) if cell.tiers else ()
+        if cell.level == POLICY:
+            more = ("policy",)
+        return self.options.trace_dir / (file_name(cell.subject, cell.policy, cell.discipline, *more, name) + ".jsonl")
 
     def _try_writing(self, writer: Any, path: Path) -> bool:
         """Nothing that was found may be lost for want of a file: say so and go on."""

@@ -44,6 +44,14 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
 )
 @_PROFILE
 @click.option(
+    "--level",
+    type=click.Choice(["manager", "policy"]),
+    default="manager",
+    show_default=True,
+    help="Judge the manager, or its cache policy by itself: careless callers then make marks that do not match. "
+    "SUBJECT may be package.module:PolicyClass.",
+)
+@click.option(
     "--engine",
     type=click.Choice(["random", "scheduler", "hypothesis", "exhaustive", "all"]),
     default="all",
@@ -105,6 +113,7 @@ def check(
     policy: str,
     discipline: str,
     profile: str,
+    level: str,
     engine: str,
     max_time: float | None,
     max_calls: int | None,
@@ -124,11 +133,21 @@ def check(
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
+    from evictable.ci.levels import POLICY, engines_at, refuse_at_policy_level
     from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES, HOSTILE
-    from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, EXHAUSTIVE, SCHEDULER
+    from evictable.specs.search import EXHAUSTIVE, SCHEDULER
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
+    if level == POLICY:
+        refuse_at_policy_level(
+            hostile=discipline == HOSTILE,
+            engine=engine,
+            tiers=tiers > 0,
+            store_threshold=store_threshold > 1,
+            max_tracker_size=max_tracker_size is not None,
+            expect=expect_path is not None,
+        )
     disciplines = DISCIPLINES if discipline == "all" else (discipline,)
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
@@ -142,7 +161,8 @@ def check(
             policies=POLICIES if policy == "all" else (policy,),
             disciplines=disciplines,
             profile=profile,
-            engines=(ENGINES_WITH_TIERS if tiers else ENGINES) if engine == "all" else (engine,),
+            level=level,
+            engines=engines_at(level, tiers) if engine == "all" else (engine,),
             max_time=20.0 if max_time is None and max_calls is None else max_time,
             max_calls=max_calls,
             seed=seed,
@@ -338,6 +358,77 @@ def mutants(
     from evictable.specs.mutants.hunt import MAX_CALLS
 
     return run_mutants(Options(name, engines, path, generated, subject, max_calls or MAX_CALLS, json_path))
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", default="impl")
+@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@_PROFILE
+@click.option(
+    "--lock",
+    type=click.Choice(["own", "external", "none"]),
+    default="own",
+    show_default=True,
+    help="Held around each call: the manager's, one of ours, or none.",
+)
+@click.option(
+    "--grain",
+    type=click.Choice(["line", "opcode"]),
+    help="Where threads switch. Default: line; without a lock opcode.",
+)
+@click.option(
+    "--preemptions", type=click.IntRange(min=0), metavar="N", help="At most. Default: any number; without a lock 2."
+)
+@click.option(
+    "--pair", "pair", multiple=True, metavar="A,B", help="Only these, such as prepare_load,touch. Default: all."
+)
+@click.option("--outside", multiple=True, metavar="CALL", help="Made without the lock, to see that this is noticed.")
+@click.option(
+    "--max-time",
+    type=click.FloatRange(min=0, min_open=True),
+    default=120.0,
+    show_default=True,
+    metavar="SECONDS",
+    help="For each policy, shared out among the pairs; what is cut off is inconclusive.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def schedules(
+    subject: str,
+    policy: str,
+    profile: str,
+    lock: str,
+    grain: str | None,
+    preemptions: int | None,
+    pair: tuple[str, ...],
+    outside: tuple[str, ...],
+    max_time: float,
+    json_path: Path | None,
+) -> int:
+    """Interleave every pair of calls of two threads on SUBJECT: is each schedule like some order of the two calls?
+
+    SUBJECT: impl (the default), or what `check` takes.
+    """
+    from evictable.ci.schedules import Options, pair_of, run_schedules
+    from evictable.specs.schedules.pairs import NAMES
+    from evictable.specs.subjects.vllm import POLICIES
+
+    _known_profile(profile)
+    for name in outside:
+        if name not in NAMES:
+            raise UsageError(f"--outside {name}: no call that is paired; known: {', '.join(NAMES)}")
+    unlocked = lock == "none" or bool(outside)
+    options = Options(
+        subject=subject,
+        policies=POLICIES if policy == "all" else (policy,),
+        profile=profile,
+        lock=lock,
+        grain=grain or ("opcode" if unlocked else "line"),
+        preemptions=2 if preemptions is None and unlocked else preemptions,
+        pairs=tuple(map(pair_of, pair)),
+        outside=outside,
+        max_time=max_time,
+    )
+    return run_schedules(options, json_path)
 
 
 def _known_profile(profile: str) -> None:

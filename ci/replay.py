@@ -10,17 +10,20 @@ from attrs import evolve
 
 from evictable.ci.expectations import read_trace
 from evictable.ci.jobs import run_job
+from evictable.ci.replay_policy import is_policy_level, replay_policy
 from evictable.ci.report import console, count_calls, show_broken, show_trace
 from evictable.model.profiles import DEFAULT_ORDER, PROFILES
 from evictable.model.trace import Trace, read, write
 from evictable.specs import subjects
 from evictable.specs.counterexamples import judge_recorded, setup_of
 from evictable.specs.errors import UsageError
-from evictable.specs.worker import broken_record
+from evictable.specs.records import broken_record
 
 
 def run_replay(path: Path, subject: str | None, profile: str) -> int:
     """Print the calls and what they break; 1 if they break a law, else 0. Raises `UsageError` and `Inconclusive`."""
+    if is_policy_level(path):
+        return replay_policy(path, subject, profile)
     trace = read_trace(path)
     if not trace.entries:
         raise UsageError(f"{path}: holds no call; a trace has a head line and one line for each call")

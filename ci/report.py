@@ -15,6 +15,9 @@ from rich.text import Text
 
 from evictable.ci.cells import Cell, Violation
 from evictable.model.calls import describe
+from evictable.model.policy import MISMATCHES
+from evictable.model.policy_calls import PolicyState
+from evictable.model.policy_trace import PolicyTrace
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import Trace
 
@@ -52,6 +55,9 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
             out.print(f"no verdict on {cell.name}: {cell.problem}", markup=False)
         if cell.ended and cell.not_exercised:
             out.print(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}", markup=False)
+        if cell.bound:
+            out.print(f"searched from end to end on {cell.name}: {cell.bound}", markup=False)
+        show_mismatches(out, cell)
     for cell in cells:
         if cell.faults:
             show_faults(out, cell)
@@ -188,8 +194,11 @@ def show_broken(out: Console, broken: Sequence[Mapping[str, Any]]) -> None:
         show_difference(out, one["expected"], one["observed"])
 
 
-def show_trace(out: Console, trace: Trace, note: str = "") -> None:
+def show_trace(out: Console, trace: Trace | PolicyTrace, note: str = "") -> None:
     """The calls down the page, and after each its answer, every ref_cnt and the evictable list."""
+    if isinstance(trace, PolicyTrace):
+        show_policy_trace(out, trace, note)
+        return
     head = trace.head
     built = [count_calls(len(trace.entries)), f"capacity {head.capacity}", f"profile {head.profile}"]
     if head.store_threshold > 1:
@@ -215,6 +224,39 @@ def show_trace(out: Console, trace: Trace, note: str = "") -> None:
             *_state(entry.state),
             style="bold" if number == last else None,
         )
+    out.print(table)
+
+
+def show_policy_trace(out: Console, trace: PolicyTrace, note: str = "") -> None:
+    """The calls of a policy down the page, and after each what ``get`` finds and the evictable list."""
+    head = trace.head
+    built = [count_calls(len(trace.entries)), f"capacity {head.capacity}", f"profile {head.profile}"]
+    out.print(f"  {', '.join(built)}" + (f"; {note}" if note else ""), markup=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("#", justify="right")
+    for heading in ("call", "answer", "ref_cnt", "evictable"):
+        table.add_column(heading, overflow="fold")
+    for number, entry in enumerate(trace.entries, 1):
+        state = entry.state or PolicyState({})
+        counts = "  ".join(f"{key}:{count}" for key, (_, count) in state.blocks.items()) or "-"
+        listed = "not kept" if state.listed is None else str(list(state.listed))
+        shown = (str(entry.call), describe(entry.outcome), counts, listed)
+        table.add_row(str(number), *map(escape, shown), style="bold" if number == len(trace.entries) else None)
+    out.print(table)
+
+
+def show_mismatches(out: Console, cell: Cell) -> None:
+    """What became of the calls that did not match."""
+    if not cell.mismatches:
+        return
+    out.print()
+    out.print(f"calls that do not match, on {cell.name}:", markup=False)
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for heading in ("method", "where", "what it does", "calls"):
+        table.add_column(heading, overflow="fold", justify="right" if heading == "calls" else "left")
+    for name, row in MISMATCHES.items():
+        for treatment, count in sorted(cell.mismatches.get(name, {}).items(), key=lambda item: -item[1]):
+            table.add_row(row.method, row.sentence, escape(treatment), f"{count:,}")
     out.print(table)
 
 

@@ -45,6 +45,7 @@ from evictable.impl.metrics import (
 from evictable.impl.policies import ARCCachePolicy, CachePolicy, LRUCachePolicy, RestorableOrder
 from evictable.impl.prometheus import PrometheusExporter
 from evictable.impl.self_describing import BlockPayload, BlockRemoved, BlockStored, SelfDescribingEvents
+from evictable.impl.tickets import Ticket
 from evictable.impl.tiering import (
     CPUPrimaryTierOffloadingManager,
     JobMetadata,
@@ -96,6 +97,7 @@ __all__ = [
     "SecondaryTierManager",
     "SelfDescribingEvents",
     "StaleCompletion",
+    "Ticket",
     "TieringOffloadingManager",
     "build_metric_definitions",
     "get_offload_block_hash",

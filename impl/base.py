@@ -10,11 +10,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from typing import Any, NewType, TypeVar
 
 from evictable.impl.metrics import OffloadingConnectorStats
+from evictable.impl.tickets import Ticket
 
 # A block's content hash followed by its group index: plain bytes rather than a tuple, because the garbage
 # collector does not track bytes and a cache holds many keys.
@@ -105,13 +107,16 @@ class CPULoadStoreSpec(LoadStoreSpec):
     """CPU slots of one transfer, one for each key and in the order of the keys.
 
     `block_ids` holds 64-bit integers behind the buffer protocol: `numpy.asarray(spec.block_ids)` copies
-    nothing and has the dtype int64 that vLLM's own specification has.
+    nothing and has the dtype int64 that vLLM's own specification has. `ticket` is for the completion of the transfer,
+    if its manager gives any.
     """
 
     block_ids: array[int]
+    ticket: Ticket | None = field(default=None, compare=False)
 
-    def __init__(self, block_ids: Iterable[int]) -> None:
+    def __init__(self, block_ids: Iterable[int], ticket: Ticket | None = None) -> None:
         self.block_ids = array("q", block_ids)
+        self.ticket = ticket
 
     @staticmethod
     def medium() -> str:
@@ -151,6 +156,17 @@ class OffloadingManager(ABC):
     Methods that take `keys` take a collection of any length, also an empty one.
     """
 
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """What a thread holds while it calls, if other threads may call too (vLLM 0.33).
+
+        It stands for everything: the manager, the tiers below it and what those keep for peers. No method takes it, so
+        that the caller says what belongs together: a HIT and the load that relies on it, a step from its first call to
+        `on_schedule_end`, and a drain of `take_events` from its first event to its last, since the events may leave
+        the queue one by one. Whoever holds it must not take it again. Here it is none: for one thread only.
+        """
+        return nullcontext()
+
     @abstractmethod
     def on_new_request(self, req_context: ReqContext) -> RequestOffloadingContext:
         """Announce a request, before any other call for it."""
@@ -171,16 +187,27 @@ class OffloadingManager(ABC):
         """Note that the keys were used, the first of them as the most recent."""
         return
 
-    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
-        """Give back pins that `prepare_load` took for this request."""
+    def complete_load(
+        self, keys: Collection[OffloadKey], req_context: ReqContext, ticket: Ticket | None = None
+    ) -> None:
+        """Give back pins that `prepare_load` took for this request: with `ticket`, those of that very call."""
         return
 
     @abstractmethod
     def prepare_store(self, keys: Collection[OffloadKey], req_context: ReqContext) -> PrepareStoreOutput | None:
         """Reserve blocks for those of the keys that are not in the cache; None when there is no room for all."""
 
-    def complete_store(self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True) -> None:
-        """End stores that `prepare_store` began for this request: readable from now on, or given up."""
+    def complete_store(
+        self,
+        keys: Collection[OffloadKey],
+        req_context: ReqContext,
+        success: bool = True,
+        ticket: Ticket | None = None,
+    ) -> None:
+        """End stores that `prepare_store` began for this request: readable from now on, or given up.
+
+        With `ticket`, those that began in that very call.
+        """
         return
 
     def take_events(self) -> Iterable[OffloadingEvent]:

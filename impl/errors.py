@@ -67,3 +67,25 @@ class PolicyError(OffloadError):
         super().__init__(call, key, request)
         self.args = (call, key, request, problem)
         self.problem = problem
+
+
+class PolicyMisuse(Exception):
+    """A call of a cache policy's method was refused and changed nothing: what it says of the key is not so.
+
+    `method` is the policy's method and `key` the key that it named, or met. The caller is at fault, which is
+    whoever owns the `ref_cnt`; when the policy is, the manager raises `PolicyError`.
+    """
+
+    def __init__(self, method: str, key: OffloadKey, problem: str, remedy: str) -> None:
+        super().__init__(method, key, problem, remedy)
+        self.method = method
+        self.key = key
+        self.problem = problem
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.method}: key {self.key!r} {self.problem}; {self.remedy}"
+
+
+class MismatchedMark(PolicyMisuse):
+    """A mark that does not fit: of a key that is absent, in use, or marked so already."""

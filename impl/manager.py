@@ -8,8 +8,10 @@ the event queue, and takes them back if one does. What cannot fail comes last.
 
 from __future__ import annotations
 
+import threading
 from collections import deque
 from collections.abc import Callable, Collection, Iterable, Iterator
+from contextlib import AbstractContextManager
 from typing import cast
 
 from evictable.impl.admission import AdmissionTracker
@@ -28,18 +30,20 @@ from evictable.impl.errors import KeyNotResident, NotPinned, NotReady, PolicyErr
 from evictable.impl.metrics import CPUOffloadingMetrics, OffloadingConnectorStats
 from evictable.impl.policies.base import CachePolicy, RestorableOrder
 from evictable.impl.policies.factory import make_cache_policy
+from evictable.impl.tickets import Ticket
 
 
 class CPUOffloadingManager(OffloadingManager):
     """Reference counts, slots, counters and events; the order is the policy's.
 
-    For one thread at a time. `num_blocks` is the number of slots, numbered from 0. `cache_policy` is a name
-    ("lru", "arc") or a policy class, see `make_cache_policy`. With `enable_events` false, `events` is None and
-    nothing is recorded. With a `store_threshold` of 2 or more a key is stored only from its `store_threshold`-th
-    offer on, as far as `max_tracker_size` keys can be remembered (`AdmissionTracker`); `counts` is what is
-    remembered, or None with a lower threshold, which stores every key.
+    For one thread at a time: where there are several, whoever calls holds `lock`. `num_blocks` is the number of slots,
+    numbered from 0. `cache_policy` is a name ("lru", "arc") or a policy class, see `make_cache_policy`. With
+    `enable_events` false, `events` is None and nothing is recorded. With a `store_threshold` of 2 or more a key is
+    stored only from its `store_threshold`-th offer on, as far as `max_tracker_size` keys can be remembered
+    (`AdmissionTracker`); `counts` is what is remembered, or None with a lower threshold, which stores every key.
 
-    A transfer is identified by (`req_context.req_id`, key). Every method either does what it says or raises and
+    A transfer is identified by (`req_context.req_id`, key); where its completion carries the `Ticket` that the
+    preparation answered with (in the specification), by that. Every method either does what it says or raises and
     changes nothing; errors of collaborators (policy, event queue) pass through unchanged. The life of a request
     (`on_new_request`, `on_request_finished`) decides nothing: calls for one that was never announced, or that is
     finished, act as ever.
@@ -66,6 +70,7 @@ class CPUOffloadingManager(OffloadingManager):
         self._policy = make_cache_policy(cache_policy, num_blocks)
         self._order = cast(RestorableOrder, self._policy) if hasattr(self._policy, "checkpoint") else None
 
+        self._lock = threading.Lock()
         self._num_blocks = num_blocks
         # Slots from this number on have never been used; those below are either resident or in the free list.
         self._num_allocated_blocks = 0
@@ -85,6 +90,13 @@ class CPUOffloadingManager(OffloadingManager):
         # Loads in flight: request id -> key -> how often. A block has one writer, kept in its record, but many
         # readers. Entries go when their count does, so the size is bounded by the loads in flight.
         self._loads: dict[str, dict[OffloadKey, int]] = {}
+        # Tickets of another time than this, or of another manager, are stale.
+        self._era = object()
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """A lock of this manager's own, for callers to hold: over a call, a step, or a drain of `take_events`."""
+        return self._lock
 
     # Requests
 
@@ -126,7 +138,7 @@ class CPUOffloadingManager(OffloadingManager):
             if block.ref_cnt == 0:
                 idle[key] = None
             blocks.append(block)
-        spec = self._get_load_store_spec(blocks)
+        spec = self._get_load_store_spec(blocks, Ticket("complete_load", tuple(keys), req_id, self._era))
 
         self._mark_non_evictable(idle)
 
@@ -139,15 +151,24 @@ class CPUOffloadingManager(OffloadingManager):
                 loads[key] = loads.get(key, 0) + 1
         return spec
 
-    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
+    def complete_load(
+        self, keys: Collection[OffloadKey], req_context: ReqContext, ticket: Ticket | None = None
+    ) -> None:
         """Unpin each key once for each time it is named; keys whose last pin goes become evictable.
 
         Raises KeyNotResident for a key that is gone, StaleCompletion for one that the request has no load of in
-        flight, NotPinned for one that is named more often than it has; then nothing is unpinned.
+        flight, NotPinned for one that is named more often than it has; then nothing is unpinned. With the `ticket` of
+        the preparation, StaleCompletion for a key that it does not cover, or covers no more.
+
+        Without a ticket, loads of a key by the same request are all alike: the late report of one that a reset has
+        ended, or a second report, ends another load of that key that the request has meanwhile begun. Use tickets
+        for all of a request's transfers or for none.
         """
         req_id = req_context.req_id
         loads = self._loads.get(req_id, {})
         counts = _count_by_last_occurrence(keys)
+        if ticket is not None:
+            self._check_ticket(ticket, counts, "complete_load", req_id)
         get = self._policy.get
         blocks: list[BlockStatus] = []
         idle: list[OffloadKey] = []
@@ -180,6 +201,8 @@ class CPUOffloadingManager(OffloadingManager):
                 loads[key] -= count
         if counts and not loads:
             del self._loads[req_id]
+        if ticket is not None:
+            ticket.complete(counts)
 
     # Stores
 
@@ -215,7 +238,8 @@ class CPUOffloadingManager(OffloadingManager):
 
         output: PrepareStoreOutput | None
         if not new:
-            output = PrepareStoreOutput([], self._get_load_store_spec([]), [])
+            spec = self._get_load_store_spec([], Ticket("complete_store", (), req_context.req_id, self._era))
+            output = PrepareStoreOutput([], spec, [])
         else:
             output = self._begin_store(new, resident, num_idle, req_context.req_id)
 
@@ -255,7 +279,7 @@ class CPUOffloadingManager(OffloadingManager):
                 _check_victims(victims, num_to_evict, protected, req_id)
                 self._free_blocks(victims.values())
             blocks = self._allocate_blocks(new)
-            spec = self._get_load_store_spec(blocks)
+            spec = self._get_load_store_spec(blocks, Ticket("complete_store", tuple(new), req_id, self._era))
             for key, block in zip(new, blocks, strict=True):
                 block.writer = req_id
                 policy.insert(key, block)
@@ -279,15 +303,28 @@ class CPUOffloadingManager(OffloadingManager):
         self._num_write_pending_blocks += len(new)
         return PrepareStoreOutput(new, spec, list(victims))
 
-    def complete_store(self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True) -> None:
+    def complete_store(
+        self,
+        keys: Collection[OffloadKey],
+        req_context: ReqContext,
+        success: bool = True,
+        ticket: Ticket | None = None,
+    ) -> None:
         """End stores of this request: the keys become ready and evictable, or with `success` false leave the cache.
 
         Raises KeyNotResident for a key that is gone, StaleCompletion for one that this request is not storing or
-        that is named twice; then no store is ended.
+        that is named twice; then no store is ended. With the `ticket` of the preparation, StaleCompletion for a key
+        that it does not cover, or covers no more.
+
+        Without a ticket, stores of a key by the same request are all alike: the late report of one that failed, or
+        that a reset has ended, ends the one that the request has meanwhile begun, whose data may not be there yet.
+        Use tickets for all of a request's transfers or for none.
         """
         if not isinstance(keys, (list, tuple)):
             keys = list(keys)  # it may be something that can be read once only
         req_id = req_context.req_id
+        if ticket is not None:
+            self._check_ticket(ticket, _count_by_last_occurrence(keys), "complete_store", req_id)
         get = self._policy.get
         pending: dict[OffloadKey, BlockStatus] = {}
         for key in keys:
@@ -305,6 +342,13 @@ class CPUOffloadingManager(OffloadingManager):
         else:
             self._abort_store(pending)
         self._num_write_pending_blocks -= len(pending)
+        if ticket is not None:
+            ticket.complete(dict.fromkeys(pending, 1))
+
+    def _check_ticket(self, ticket: Ticket, counts: dict[OffloadKey, int], call: str, req_id: str) -> None:
+        uncovered = ticket.uncovered(counts, call, req_id, self._era)
+        if uncovered is not None:
+            raise StaleCompletion(call, uncovered, req_id)
 
     def _commit_store(self, pending: dict[OffloadKey, BlockStatus]) -> None:
         self._announce(pending, removed=False)
@@ -347,6 +391,7 @@ class CPUOffloadingManager(OffloadingManager):
         self._num_allocated_blocks = 0
         self._free_list.clear()
         self._loads.clear()
+        self._era = object()
         if self.events is not None:
             self.events.clear()
 
@@ -405,8 +450,8 @@ class CPUOffloadingManager(OffloadingManager):
     def _free_blocks(self, blocks: Iterable[BlockStatus]) -> None:
         self._free_list.extend([block.block_id for block in blocks])
 
-    def _get_load_store_spec(self, blocks: Iterable[BlockStatus]) -> CPULoadStoreSpec:
-        return CPULoadStoreSpec([block.block_id for block in blocks])
+    def _get_load_store_spec(self, blocks: Iterable[BlockStatus], ticket: Ticket | None = None) -> CPULoadStoreSpec:
+        return CPULoadStoreSpec([block.block_id for block in blocks], ticket)
 
     # Steps that may fail, each of which happens as a whole or not at all
 

@@ -128,6 +128,7 @@ MANAGER_FAULTS = (
 records of blocks, and what gives slots back."""
 FAULTS = TIER_FAULTS + MANAGER_FAULTS
 COMPLETIONS = frozenset({COMPLETE_STORE, COMPLETE_LOAD})
+TRANSFERS = COMPLETIONS | {PREPARE_STORE, PREPARE_LOAD}
 
 
 @frozen
@@ -135,7 +136,8 @@ class Call:
     """One call: its name and its arguments.
 
     ``lookup`` names exactly one key. ``positions`` gives the token position of each key (same length
-    as ``keys``), where the caller knows it. ``limit`` makes a drain of events stop after that many.
+    as ``keys``), where the caller knows it. ``limit`` makes a drain of events stop after that many. A preparation with
+    a ``ticket`` is remembered under that number, and a completion with it is of that preparation and no other.
 
     With tiers, which are numbered from 0: ``fill_tier`` puts keys into ``tier``; ``delay_tier`` makes it answer
     RETRY for keys until the step ends; ``finish_job`` ends the ``job``-th transfer that was submitted (from 0),
@@ -156,6 +158,12 @@ class Call:
     job: int | None = None
     raises_in: str | None = None
     at: int = 1
+    ticket: int | None = None
+
+    @property
+    def owner(self) -> str | None:
+        """Whose a transfer is that the call prepares or completes: the request's, or more closely its ticket's."""
+        return self.request if self.ticket is None else f"{self.request} with ticket {self.ticket}"
 
     def with_keys(self, keys: tuple[Key, ...]) -> Call:
         """The same call about other keys; each key that stays keeps its position."""
@@ -180,6 +188,8 @@ class Call:
             arguments.append(f"limit={self.limit}")
         if self.positions is not None:
             arguments.append(f"positions={list(self.positions)}")
+        if self.ticket is not None:
+            arguments.append(f"ticket={self.ticket}")
         if self.raises_in is not None:
             arguments.append(f"{self.raises_in} raises" + (f" at use {self.at}" if self.at > 1 else ""))
         return f"{self.name}({', '.join(arguments)})"

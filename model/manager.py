@@ -65,9 +65,9 @@ class Manager:
     """The key in each slot that is taken."""
     num_pending: int = 0
     stores: dict[Key, str | None] = field(factory=dict)
-    """The request that is storing each pending key."""
+    """Who is storing each pending key: a request, or where it carries one its ticket (`Call.owner`)."""
     loads: dict[tuple[str | None, Key], int] = field(factory=dict)
-    """How many loads each request has in flight of each key."""
+    """How many loads each of these has in flight of each key."""
     live: set[str] = field(factory=set)
     """Requests that were announced and have not finished."""
     finished: set[str] = field(factory=set)
@@ -104,8 +104,8 @@ class Manager:
     def misplaced(self, call: Call) -> tuple[int, ...]:
         """The places in ``call.keys`` that a careful caller would not have named.
 
-        A key repeated in an offer; a load of what is absent or pending; a completion of what the request
-        has not prepared, or has completed already. Each occurrence counts.
+        A key repeated in an offer; a load of what is absent or pending; a completion of what the request,
+        or the ticket, has not prepared, or has completed already. Each occurrence counts.
         """
         name = call.name
         keys = call.keys
@@ -115,10 +115,10 @@ class Manager:
             return tuple(place for place, key in enumerate(keys) if not is_ready(self.ref_cnt.get(key)))
         if name == calls.COMPLETE_STORE:
             stores = self.stores
-            foreign = [place for place, key in enumerate(keys) if key not in stores or stores[key] != call.request]
+            foreign = [place for place, key in enumerate(keys) if key not in stores or stores[key] != call.owner]
             return tuple(sorted({*foreign, *_repeats(keys)}))
         if name == calls.COMPLETE_LOAD:
-            left = {key: self.loads.get((call.request, key), 0) for key in keys}
+            left = {key: self.loads.get((call.owner, key), 0) for key in keys}
             wrong = []
             for place, key in enumerate(keys):
                 if left[key] == 0:
@@ -208,8 +208,12 @@ class Manager:
         hint: Stored | None = None,
         *,
         choose: Callable[[StorePlan], tuple[Key, ...] | None] | None = None,
+        owner: str | None = None,
     ) -> Stored | None:
-        """``choose`` may settle other victims than the plan's, which are the first in the order."""
+        """``choose`` may settle other victims than the plan's, which are the first in the order.
+
+        The stores are the request's, unless an ``owner`` is named.
+        """
         offer = tuple(dict.fromkeys(keys))
         self.admission.offered(offer)
         if self.order.by_request:
@@ -237,7 +241,7 @@ class Manager:
             self.ref_cnt[key] = begin_store(self.ref_cnt.get(key))  # type: ignore[assignment]
             self.slots[key] = block_id
             self.holders[block_id] = key
-            self.stores[key] = request
+            self.stores[key] = request if owner is None else owner
             self.order.inserted(key, request)
         self.num_pending += len(plan.new)
         return Stored(plan.new, block_ids, victims)
@@ -256,26 +260,28 @@ class Manager:
         if success and self.with_events:
             self.events.stored(keys)
 
-    def prepare_load(self, keys: Sequence[Key], request: str | None) -> Loaded:
+    def prepare_load(self, keys: Sequence[Key], request: str | None, owner: str | None = None) -> Loaded:
+        """The loads are the request's, unless an ``owner`` is named."""
+        owner = request if owner is None else owner
         for key in keys:
             before = self.ref_cnt[key]
             self._set(key, pin(before))
             if is_evictable(before):
                 self.order.busy(key)
-            self.loads[request, key] = self.loads.get((request, key), 0) + 1
+            self.loads[owner, key] = self.loads.get((owner, key), 0) + 1
         self.order.loaded(request, keys)
         return Loaded(tuple(self.slots[key] for key in keys))
 
-    def complete_load(self, keys: Sequence[Key], request: str | None) -> None:
+    def complete_load(self, keys: Sequence[Key], owner: str | None) -> None:
         for key in keys:
             self._set(key, unpin(self.ref_cnt[key]))
             if is_evictable(self.ref_cnt[key]):
                 self.order.idle(key)
-            left = self.loads[request, key] - 1
+            left = self.loads[owner, key] - 1
             if left:
-                self.loads[request, key] = left
+                self.loads[owner, key] = left
             else:
-                del self.loads[request, key]
+                del self.loads[owner, key]
 
     def reset_cache(self) -> None:
         self.ref_cnt.clear()
@@ -356,11 +362,11 @@ _OPERATIONS: dict[str, Callable[[Manager, Call, Outcome], Answer]] = {
     calls.ON_REQUEST_FINISHED: lambda manager, call, hint: manager.on_request_finished(call.request),
     calls.LOOKUP: lambda manager, call, hint: manager.lookup(call.keys[0]),
     calls.PREPARE_STORE: lambda manager, call, hint: manager.prepare_store(
-        call.keys, call.request, hint if isinstance(hint, Stored) else None
+        call.keys, call.request, hint if isinstance(hint, Stored) else None, owner=call.owner
     ),
     calls.COMPLETE_STORE: lambda manager, call, hint: manager.complete_store(call.keys, call.success),
-    calls.PREPARE_LOAD: lambda manager, call, hint: manager.prepare_load(call.keys, call.request),
-    calls.COMPLETE_LOAD: lambda manager, call, hint: manager.complete_load(call.keys, call.request),
+    calls.PREPARE_LOAD: lambda manager, call, hint: manager.prepare_load(call.keys, call.request, call.owner),
+    calls.COMPLETE_LOAD: lambda manager, call, hint: manager.complete_load(call.keys, call.owner),
     calls.TOUCH: lambda manager, call, hint: manager.order.touched(call.keys),
     calls.TAKE_EVENTS: lambda manager, call, hint: Drained(()),
     calls.RESET_CACHE: lambda manager, call, hint: manager.reset_cache(),

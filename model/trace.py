@@ -249,6 +249,7 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
             raise TraceError(number, f"{len(positions)} positions for {len(keys)} keys")
         if not all(place is None or (isinstance(place, int) and not isinstance(place, bool)) for place in positions):
             raise TraceError(number, '"positions" holds integers or null')
+    ticket = _typed(number, record, "ticket", int, None)
     request = _typed(number, record, "request", str, None)
     if name in calls.CALLS_WITH_REQUEST and request is None:
         raise TraceError(number, f'{name} needs a "request"')
@@ -263,6 +264,7 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
         job=job if name == calls.FINISH_JOB else None,
         raises_in=raises_in,
         at=at,
+        ticket=ticket if name in calls.TRANSFERS else None,
     )
 
 
@@ -442,7 +444,7 @@ def call_record(call: Call) -> dict[str, Any]:
         record["keys"] = list(call.keys)
     if call.name == calls.COMPLETE_STORE or not call.success:
         record["success"] = call.success
-    for name in ("tier", "job", "raises_in"):
+    for name in ("ticket", "tier", "job", "raises_in"):
         if getattr(call, name) is not None:
             record[name] = getattr(call, name)
     if call.at != 1:

@@ -101,9 +101,9 @@ class Session:
     def _closing_calls(self) -> Iterable[Call]:
         promises = self.promises
         for request, keys in self.stores_to_end():
-            yield Call(calls.COMPLETE_STORE, keys, request)
+            yield promises.completion(calls.COMPLETE_STORE, request, keys)
         for request, key in sorted(promises.loads.elements(), key=str):
-            yield Call(calls.COMPLETE_LOAD, (key,), request)
+            yield promises.completion(calls.COMPLETE_LOAD, request, (key,))
         yield from self._until_tiers_rest()
         if self.setup.tiers and promises.live and self.setup.capacity <= SMALL:  # else nobody could read it
             # Not a new one, and not in a fresh cache: which blocks make room depends on what has been.

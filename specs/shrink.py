@@ -40,12 +40,13 @@ class Counterexample:
 
     @property
     def size(self) -> tuple[int, ...]:
-        """What is compared: calls, then keys named, slots, calls with positions, size of the tracker, events off."""
+        """What is compared: calls, keys named, slots, positions, tickets, size of the tracker, and so on."""
         return (
             len(self.records),
             sum(len(record.call.keys) for record in self.records),
             self.setup.capacity,
             sum(record.call.positions is not None for record in self.records),
+            sum(record.call.ticket is not None for record in self.records),
             self.setup.max_tracker_size,
             0 if self.setup.events else 1,
             len(self.setup.request_level),
@@ -201,6 +202,8 @@ class Shrinker:
                     out += 1
 
     def _leave_out_positions(self) -> None:
+        """And tickets, if they do not matter."""
+        self._try(tuple(evolve(call, ticket=None) for call in self._calls))
         self._try(tuple(evolve(call, positions=None) for call in self._calls))
         for place in range(len(self._calls)):
             if place < len(self._calls) and self._calls[place].positions is not None:

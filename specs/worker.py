@@ -29,6 +29,10 @@ from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.prove import load_engine
+from evictable.specs.records import broken_record
+from evictable.specs.schedules.pairs import pairs
+from evictable.specs.schedules.records import pair_record
+from evictable.specs.schedules.search import Way, interleave
 from evictable.specs.search import Finding, Search, Task, engines_for
 from evictable.specs.session import model_of, outcome_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
@@ -241,15 +245,18 @@ def mutants(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result"})
 
 
-def broken_record(broken: Broken) -> dict[str, Any]:
-    """A broken law as plain data."""
-    return {
-        "law": broken.law.id,
-        "sentence": broken.law.sentence,
-        "expected": broken.difference.expected,
-        "observed": broken.difference.observed,
-        "keys": list(broken.difference.keys),
-    }
+def check_policy(job: Mapping[str, Any], send: Send) -> None:
+    """Search one policy by itself."""
+    from evictable.specs.policy_level import jobs  # seldom asked for
+
+    jobs.check(job, send)
+
+
+def play_policy(job: Mapping[str, Any], send: Send) -> None:
+    """Replay the calls of a trace at policy level."""
+    from evictable.specs.policy_level import jobs
+
+    jobs.replay(job, send)
 
 
 def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
@@ -259,12 +266,35 @@ def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
     return profile
 
 
+def schedules(job: Mapping[str, Any], send: Send) -> None:
+    """Interleave pairs of calls of two threads, one pair after the other."""
+    kind = subjects.load(job["subject"])
+    profile = _profile(job["profile"], kind, job["policy"])
+    way = Way(job["lock"], job["grain"], job["preemptions"], frozenset(job["outside"]))
+    asked = pairs(tuple(pair) for pair in job["pairs"])
+    send({"kind": "loaded", "profile": profile, "pairs": len(asked)})
+    told = 0.0
+
+    def alive() -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress"})
+
+    for made in interleave(kind, job["policy"], profile, asked, way, job["max_time"], alive):
+        send({"kind": "pair", **pair_record(made)})
+    send({"kind": "result"})
+
+
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
+    "check-policy": check_policy,
     "replay": play,
+    "replay-policy": play_policy,
     "workload": workload,
     "prove": prove,
     "mutants": mutants,
+    "schedules": schedules,
 }
 
 

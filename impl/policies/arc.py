@@ -8,7 +8,7 @@ from typing import Any
 
 from evictable.impl.base import OffloadKey
 from evictable.impl.blocks import BlockStatus
-from evictable.impl.policies.base import CachePolicy
+from evictable.impl.policies.base import CachePolicy, already_resident, not_resident
 
 # Key -> block in T1 and T2, key -> None in B1 and B2; the next to go is first.
 _Part = OrderedDict[OffloadKey, Any]
@@ -46,12 +46,14 @@ class ARCCachePolicy(CachePolicy):
         return block if block is not None else self.t2.get(key)
 
     def insert(self, key: OffloadKey, block: BlockStatus) -> None:
+        if self.get(key) is not None:
+            raise already_resident(key)
         self._leave(key)
         self._append(self.t1, key, block)
 
     def remove(self, key: OffloadKey) -> None:
         if self.get(key) is None:
-            raise KeyError(key)
+            raise not_resident("remove", key)
         self._leave(key)
 
     def touch(self, keys: Iterable[OffloadKey]) -> None:

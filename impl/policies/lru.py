@@ -8,7 +8,11 @@ from itertools import islice
 
 from evictable.impl.base import OffloadKey
 from evictable.impl.blocks import BlockStatus
-from evictable.impl.policies.base import CachePolicy
+from evictable.impl.errors import MismatchedMark, PolicyMisuse
+from evictable.impl.policies.base import CachePolicy, already_resident, not_resident
+
+_REMEDY_FOR_UNMARK = "unmark a listed block once, when its ref_cnt is about to leave 0"
+_REMEDY_FOR_REF_CNT = "call mark_non_evictable before ref_cnt leaves 0"
 
 
 class LRUCachePolicy(CachePolicy):
@@ -16,6 +20,10 @@ class LRUCachePolicy(CachePolicy):
 
     `blocks` holds all resident blocks, `evictable_blocks` the idle ones with the next victim first, so that an
     eviction costs the blocks it looks at and not all that are cached. Offers `RestorableOrder`.
+
+    Heeds the marks, and raises `MismatchedMark` for one that does not fit. A listed block whose `ref_cnt` was changed
+    without a mark stays listed and can be touched; the eviction that comes to it raises `PolicyMisuse`. A block whose
+    `ref_cnt` became 0 without a mark is no victim until it is marked.
     """
 
     def __init__(self, cache_capacity: int) -> None:
@@ -32,11 +40,16 @@ class LRUCachePolicy(CachePolicy):
         return self.blocks.get(key)
 
     def insert(self, key: OffloadKey, block: BlockStatus) -> None:
+        if key in self.blocks:
+            raise already_resident(key)
         self.blocks[key] = block
         if block.ref_cnt == 0:
-            self._join(key)
+            self._clock += 1
+            self.evictable_blocks[key] = self._clock
 
     def remove(self, key: OffloadKey) -> None:
+        if key not in self.blocks:
+            raise not_resident("remove", key)
         del self.blocks[key]
         if key in self.evictable_blocks:
             self._leave(key)
@@ -58,6 +71,10 @@ class LRUCachePolicy(CachePolicy):
         victims = list(islice(candidates, n))
         if len(victims) < n:
             return None
+        blocks = self.blocks
+        for key in victims:
+            if blocks[key].ref_cnt != 0:
+                raise PolicyMisuse("evict", key, f"is listed with ref_cnt {blocks[key].ref_cnt}", _REMEDY_FOR_REF_CNT)
         for key in victims:
             self._leave(key)
         pop = self.blocks.pop
@@ -69,16 +86,24 @@ class LRUCachePolicy(CachePolicy):
         self._departed = None
 
     def mark_evictable(self, key: OffloadKey) -> None:
+        try:
+            in_use = self.blocks[key].ref_cnt != 0
+        except KeyError:
+            raise _mismatched(key, "is not resident") from None
+        if in_use or key in self.evictable_blocks:
+            raise _mismatched(key, "is in use" if in_use else "is listed as evictable already")
         self._clock += 1
         self.evictable_blocks[key] = self._clock
 
     def mark_non_evictable(self, key: OffloadKey) -> None:
-        moved = self.evictable_blocks.pop(key)
+        try:
+            moved = self.evictable_blocks.pop(key)
+        except KeyError:
+            raise MismatchedMark("mark_non_evictable", key, "is not listed as evictable", _REMEDY_FOR_UNMARK) from None
         if self._departed is not None:
-            self._departed[key] = moved
+            self._departed.setdefault(key, moved)
 
-    # For insert, remove and evict: they are no marks, and do not change when a subclass overrides the marks.
-    _join = mark_evictable
+    # For remove and evict: they are no marks, and do not change when a subclass overrides the marks.
     _leave = mark_non_evictable
 
     def checkpoint(self) -> object:
@@ -99,3 +124,7 @@ class LRUCachePolicy(CachePolicy):
         evictable.update((key, moved) for key, moved in departed.items() if key in evictable)
         for key in sorted(evictable, key=evictable.__getitem__):
             evictable.move_to_end(key)
+
+
+def _mismatched(key: OffloadKey, problem: str) -> MismatchedMark:
+    return MismatchedMark("mark_evictable", key, problem, "mark a resident block once, when its ref_cnt has become 0")

@@ -18,7 +18,7 @@ from __future__ import annotations
 import logging
 from collections import OrderedDict, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -37,6 +37,7 @@ from evictable.impl.base import (
 from evictable.impl.manager import CPUOffloadingManager
 from evictable.impl.metrics import OffloadingConnectorStats
 from evictable.impl.policies.base import CachePolicy
+from evictable.impl.tickets import Ticket
 from evictable.impl.tiering.base import JobId, JobMetadata, JobResult, ParentManager, SecondaryTierManager
 from evictable.impl.tiering.metrics import TieringOffloadingMetrics
 
@@ -189,7 +190,9 @@ class TieringOffloadingManager(OffloadingManager):
     it is looked up, and the end of the step submits one job for each tier and request. What a lookup of this step
     called HIT is not evicted for a promotion until the step ends.
 
-    For one thread at a time. As in `CPUOffloadingManager`, a call does what it says or raises and changes nothing, and
+    For one thread at a time: where there are several, whoever calls holds `lock`, also a thread of a tier that calls
+    back on behalf of peers; not one that only notes that a job has ended, which the tier reports when it is asked. As
+    in `CPUOffloadingManager`, a call does what it says or raises and changes nothing, and
     requests that were never announced, or are finished, may call; but once a request is finished and nothing of it
     waits any more, the tiers are told, and from then on they hear no more of it: its lookups promote nothing and its
     stores stay in the primary tier. `exclude_tier_idx` is the tier that asks on behalf of a peer.
@@ -216,6 +219,11 @@ class TieringOffloadingManager(OffloadingManager):
         self._results: deque[tuple[int, JobResult]] = deque()
         self._polled_this_step = False
         self._stats = OffloadingConnectorStats()
+
+    @property
+    def lock(self) -> AbstractContextManager[object]:
+        """The primary tier's: one lock for all, whoever calls which of them. The manager calls its tiers under it."""
+        return self.primary_tier.lock
 
     # Requests
 
@@ -337,8 +345,10 @@ class TieringOffloadingManager(OffloadingManager):
         """As the primary tier's. What lookups of this step called HIT is there, unless an offer has taken its room."""
         return self.primary_tier.prepare_load(keys, req_context)
 
-    def complete_load(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
-        self.primary_tier.complete_load(keys, req_context)
+    def complete_load(
+        self, keys: Collection[OffloadKey], req_context: ReqContext, ticket: Ticket | None = None
+    ) -> None:
+        self.primary_tier.complete_load(keys, req_context, ticket)
 
     # Stores and cascades
 
@@ -364,10 +374,16 @@ class TieringOffloadingManager(OffloadingManager):
                 self._cascade_present(present, request)
         return output
 
-    def complete_store(self, keys: Collection[OffloadKey], req_context: ReqContext, success: bool = True) -> None:
+    def complete_store(
+        self,
+        keys: Collection[OffloadKey],
+        req_context: ReqContext,
+        success: bool = True,
+        ticket: Ticket | None = None,
+    ) -> None:
         """As the primary tier's; then the keys go to every tier."""
         keys = list(keys)
-        self.primary_tier.complete_store(keys, req_context, success)
+        self.primary_tier.complete_store(keys, req_context, success, ticket)
         request = self._requests.get(req_context.req_id)
         if request is not None:
             request.storing.difference_update(keys)

@@ -23,6 +23,7 @@ class Arc(Order):
     """
 
     name = "arc"
+    heeds_marks = False
     falls_back: ClassVar[bool] = True
     """Whether T1 gives a victim below its target when T2 has none."""
 

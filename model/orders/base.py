@@ -23,6 +23,9 @@ class Order(ABC):
     by_request: ClassVar[bool] = False
     """Whether it heeds what requests do: the hooks below are no-ops otherwise."""
 
+    heeds_marks: ClassVar[bool] = True
+    """Whether a policy of this order learns from marks which blocks are idle; else it looks at their ``ref_cnt``."""
+
     @classmethod
     def of_capacity(cls, capacity: int) -> Self:
         """A fresh one for a cache of so many slots."""

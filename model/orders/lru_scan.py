@@ -17,6 +17,7 @@ class LruScan(RankedOrder):
     """
 
     name = "lru-scan"
+    heeds_marks = False
 
     def inserted(self, key: Key, request: str | None = None) -> None:
         self._rank_last(key)

@@ -22,6 +22,7 @@ DISCIPLINES = (CONTRACT, CARELESS, HOSTILE)
 """What the caller promises: everything; nothing; everything, but what the manager calls may raise."""
 
 Transfer = tuple[str | None, Key]
+"""Whose it is (`Call.owner`), and of which key."""
 
 
 @define
@@ -40,6 +41,8 @@ class Promises:
     hits: set[Key] = field(factory=set)
     """Keys whose latest lookup was HIT, with nothing since that could have taken them away."""
     undrained: bool = False
+    tickets: dict[str | None, tuple[str | None, int]] = field(factory=dict)
+    """Owner -> request and number, of the tickets that were given."""
     peers: set[str | None] = field(factory=set)
     """Requests of peers: they have had their turn, or wait for it."""
 
@@ -49,7 +52,11 @@ class Promises:
             return f"{call.raises_in} raises"
         if call.name in calls.WITH_TIERS and not self.tiers:
             return "there are no tiers"
-        return self._ambiguous(call) or (self._breach_of_contract(call) if discipline != CARELESS else None)
+        return (
+            self._confused(call)
+            or self._ambiguous(call)
+            or (self._breach_of_contract(call) if discipline != CARELESS else None)
+        )
 
     def observe(self, call: Call, outcome: Outcome, exchanges: Sequence[Exchange] = ()) -> None:
         """``call`` came to ``outcome``, and ``exchanges`` is what manager and tiers said meanwhile."""
@@ -57,7 +64,9 @@ class Promises:
             self.undrained |= isinstance(exchange, (Reserved, Reported))
         if isinstance(outcome, Raised):
             return
-        name, request = call.name, call.request
+        name, request, owner = call.name, call.request, call.owner
+        if call.ticket is not None and name not in calls.COMPLETIONS and outcome is not None:
+            self.tickets[owner] = request, call.ticket
         if name == calls.LOOKUP:
             if outcome == calls.HIT:
                 self.hits.add(call.keys[0])
@@ -66,20 +75,20 @@ class Promises:
         elif name == calls.PREPARE_STORE:
             self.hits.clear()
             if isinstance(outcome, Stored):
-                self.stores.update((request, key) for key in outcome.keys_to_store)
+                self.stores.update((owner, key) for key in outcome.keys_to_store)
                 self.undrained |= bool(outcome.evicted_keys)
         elif name == calls.COMPLETE_STORE:
             if not call.success:
                 self.hits.clear()
             for key in call.keys:
-                self.stores.discard((request, key))
-                self.stale_stores.discard((request, key))
+                self.stores.discard((owner, key))
+                self.stale_stores.discard((owner, key))
             self.undrained = True
         elif name == calls.PREPARE_LOAD:
-            self.loads.update((request, key) for key in call.keys)
+            self.loads.update((owner, key) for key in call.keys)
         elif name == calls.COMPLETE_LOAD:
             for key in call.keys:
-                _take_one(self.loads if (request, key) in self.loads else self.stale_loads, (request, key))
+                _take_one(self.loads if (owner, key) in self.loads else self.stale_loads, (owner, key))
         elif name == calls.ON_NEW_REQUEST:
             self.live.add(request)
         elif name == calls.ON_REQUEST_FINISHED:
@@ -100,9 +109,26 @@ class Promises:
         elif name == calls.PEER_LOOKUP:
             self.peers.add(request)
 
+    def completion(self, name: str, owner: str | None, keys: Sequence[Key], *, success: bool = True) -> Call:
+        """The call that ends transfers of ``owner``."""
+        request, ticket = self.tickets.get(owner, (owner, None))
+        return Call(name, tuple(keys), request, success=success, ticket=ticket)
+
+    def _confused(self, call: Call) -> str | None:
+        """Tickets are numbered once each, and who uses them always does: others could not be told apart."""
+        if call.ticket is None:
+            if call.name in calls.TRANSFERS and any(request == call.request for request, _ in self.tickets.values()):
+                return f"{call.request} uses tickets"
+        elif call.name in calls.COMPLETIONS:
+            if call.ticket not in [number for _, number in self.tickets.values()]:
+                return f"there is no ticket {call.ticket}"
+        elif call.ticket in [number for _, number in self.tickets.values()]:
+            return f"ticket {call.ticket} was given before"
+        return None
+
     def _ambiguous(self, call: Call) -> str | None:
         """No two live or stale transfers of one request and key: without tickets nobody could tell them apart."""
-        request = call.request
+        request = call.owner
         if call.name == calls.PREPARE_STORE:
             twice = [key for key in call.keys if (request, key) in self.stale_stores]
             return f"{request} has not reported its store of {twice} from before the reset" if twice else None
@@ -124,7 +150,7 @@ class Promises:
                 return "a completion of nothing"  # above tiers it is counted, not only what it completes
             transfers = self.stores if name == calls.COMPLETE_STORE else self.loads
             return next(
-                (f"{request} has no transfer of {key}" for key in keys if (request, key) not in transfers), None
+                (f"{call.owner} has no transfer of {key}" for key in keys if (call.owner, key) not in transfers), None
             ) or (_repeated(keys))
         if name == calls.TAKE_EVENTS:
             return "a drain is dropped half way" if call.limit is not None else None

@@ -55,8 +55,11 @@ MISTAKES: tuple[str, ...] = (
     "drop a drain",
     "announce again",
 )
+ANOTHER_TICKET = "with another ticket"
+"""Besides, where there are tickets."""
 TIER_FAULT = "a tier raises"
 
+_PREPARING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD})
 _TELLING = frozenset({calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.LOOKUP, calls.TOUCH})
 
 
@@ -70,6 +73,8 @@ class Proposer:
     actions: Sequence[str] = tuple(ACTIONS)
     mistakes: Sequence[str] = ()
     mistake_rate: float = 0.0
+    ticketed: bool = False
+    """Preparations are remembered by tickets, and completions carry them."""
     fault_rate: float = 0.0
     """The part of the calls in which what the manager calls raises."""
     batch: int = 3
@@ -85,6 +90,8 @@ class Proposer:
     _last: Call | None = None
     _num_requests: int = 0
     _num_peers: int = 0
+    _prepared: list[Call] = field(factory=list)
+    """Preparations with tickets, in the order of their numbers, which begin with 1."""
     _weighted: list[str] = field(init=False)
 
     def __attrs_post_init__(self) -> None:
@@ -99,9 +106,13 @@ class Proposer:
         """The next call. There always is one: a new request may be announced, a key looked up."""
         for _ in range(20):
             call = self._planned.pop() if self._planned else self._propose()
+            if self.ticketed and call is not None and call.name in _PREPARING:
+                call = evolve(call, ticket=len(self._prepared) + 1)
             if call is not None and self.session.allows(call):
                 if self.placed and call.name in _TELLING:
                     call = self._place(call)
+                if self.ticketed and call.name in _PREPARING:
+                    self._prepared.append(call)
                 if self.fault_rate and self.random.random() < self.fault_rate:
                     call = self._let_raise(call)
                 self._last = call
@@ -132,8 +143,8 @@ class Proposer:
             batches = self.session.stores_to_end()
             if not batches:
                 return None
-            request, keys = draw.choice(batches)
-            return Call(calls.COMPLETE_STORE, keys, request, success=draw.random() < 0.8)
+            owner, keys = draw.choice(batches)
+            return promises.completion(calls.COMPLETE_STORE, owner, keys, success=draw.random() < 0.8)
         if action == "complete_store":
             return self._complete(calls.COMPLETE_STORE, list(promises.stores))
         if action == "complete_load":
@@ -212,6 +223,9 @@ class Proposer:
             return None
         request = self._live()
         chosen = tuple(self._sample(ready))
+        if self.ticketed and self.session.promises.loads and self.random.random() < 0.3:  # only tickets tell them apart
+            owner, key = self.random.choice(sorted(self.session.promises.loads, key=str))
+            request, chosen = self.session.promises.tickets[owner][0], (key,)
         self._planned.append(Call(calls.PREPARE_LOAD, chosen, request))
         self._planned.extend(Call(calls.LOOKUP, (key,), request) for key in chosen)
         return self._planned.pop()
@@ -224,7 +238,8 @@ class Proposer:
         keys = [key for request, key in transfers if request == owner]
         if self.random.random() < 0.7:  # else all at once, a key that was pinned twice named twice
             keys = self._sample(keys)
-        return Call(name, tuple(keys), owner, success=name != calls.COMPLETE_STORE or self.random.random() < 0.8)
+        success = name != calls.COMPLETE_STORE or self.random.random() < 0.8
+        return self.session.promises.completion(name, owner, keys, success=success)
 
     def _announce(self) -> Call:
         self._num_requests += 1
@@ -242,6 +257,8 @@ class Proposer:
             method = "submit_load" if call.name == calls.ON_SCHEDULE_END else "submit_store"
             return evolve(call, raises_in=method, at=draw.choice((1, 1, 1, 2)))
         if mistake == "reset in flight":
+            if self.ticketed:
+                self._plan_late_report()
             return Call(calls.RESET_CACHE)
         if mistake == "report late":
             stores = draw.random() < 0.5
@@ -261,7 +278,8 @@ class Proposer:
             return Call(name, keys, draw.choice(sorted(promises.finished, key=str)))
         if mistake == "unprepared":
             name = draw.choice((calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE))
-            return Call(name, self._some_keys(), self._any_request(), success=draw.random() < 0.5)
+            success = draw.random() < 0.5
+            return self._with_any_ticket(Call(name, self._some_keys(), self._any_request(), success=success))
         name = draw.choice(
             (calls.PREPARE_STORE, calls.PREPARE_LOAD, calls.COMPLETE_LOAD, calls.COMPLETE_STORE, calls.TOUCH)
         )
@@ -269,10 +287,36 @@ class Proposer:
         if call is None or not call.keys:
             return None
         if mistake == "for another request":
-            return Call(call.name, call.keys, self._any_request(), success=call.success)
+            return evolve(call, request=self._any_request())
+        if mistake == ANOTHER_TICKET:
+            return self._with_any_ticket(call)
         extra = draw.choice(call.keys) if mistake == "repeat a key" else draw.choice(self.keys)
         place = draw.randint(0, len(call.keys))
-        return Call(call.name, (*call.keys[:place], extra, *call.keys[place:]), call.request, success=call.success)
+        return evolve(call, keys=(*call.keys[:place], extra, *call.keys[place:]))
+
+    def _plan_late_report(self) -> None:
+        """After a reset: the same request begins the same store, or load, anew; then the old one is reported."""
+        promises, draw = self.session.promises, self.random
+        stores, loads = sorted(promises.stores, key=str), sorted(promises.loads, key=str)
+        if not stores and not loads:
+            return
+        owner, key = draw.choice(stores + loads)
+        name = calls.COMPLETE_STORE if (owner, key) in promises.stores else calls.COMPLETE_LOAD
+        late = promises.completion(name, owner, (key,))
+        anew = [Call(calls.PREPARE_STORE, (key,), late.request)]
+        if name == calls.COMPLETE_LOAD:
+            anew.append(Call(calls.COMPLETE_STORE, (key,), late.request, ticket=len(self._prepared) + 1))
+            anew.append(Call(calls.PREPARE_LOAD, (key,), late.request))
+        self._planned.extend((late, *reversed(anew)))
+
+    def _with_any_ticket(self, call: Call) -> Call:
+        """A completion with another ticket, if there is one of a preparation like its own, whosever it is."""
+        if call.name not in calls.COMPLETIONS or not self._prepared:
+            return call
+        begun_by = calls.PREPARE_STORE if call.name == calls.COMPLETE_STORE else calls.PREPARE_LOAD
+        alike = [one for one in self._prepared if one.name == begun_by and set(one.keys) & set(call.keys)]
+        others = [one for one in alike if one.ticket != call.ticket]
+        return evolve(call, ticket=self.random.choice(others or self._prepared).ticket)
 
     def _let_raise(self, call: Call) -> Call:
         """``call``, in which a fault waits: most places are used once a key."""
@@ -315,8 +359,10 @@ class Proposer:
         return self.random.sample(among, min(len(among), size))
 
 
-def mistakes_of(discipline: str, tiers: int = 0) -> tuple[str, ...]:
+def mistakes_of(discipline: str, tiers: int = 0, *, ticketed: bool = False) -> tuple[str, ...]:
     """The mistakes that a discipline does not rule out."""
     if discipline == HOSTILE:
         return (TIER_FAULT,) if tiers else ()
-    return MISTAKES if discipline == CARELESS else ()
+    if discipline != CARELESS:
+        return ()
+    return (*MISTAKES, ANOTHER_TICKET) if ticketed else MISTAKES

@@ -63,7 +63,7 @@ def walk(
         if vary_tracker:
             varied = evolve(varied, max_tracker_size=episode.choice(TRACKER_SIZES))
         session = Session.begin(kind, varied, profile, discipline)
-        proposer = _proposer(session, episode)
+        proposer = _proposer(session, episode, kind.tickets)
         length = episode.choice(LENGTHS) if varied.capacity <= SMALL else 400
         while not session.broken and len(session.records) < length and not budget.spent:
             session.step(proposer.next_call())
@@ -97,7 +97,7 @@ _NAMES: tuple[Callable[[Sequence[int]], Sequence[Key]], ...] = (
 )
 
 
-def _proposer(session: Session, episode: Random) -> Proposer:
+def _proposer(session: Session, episode: Random, tickets: bool) -> Proposer:
     """A swarm: each episode leaves out a random part of the vocabulary."""
     known, essential = dict.fromkeys(ACTIONS), ESSENTIAL
     if session.setup.tiers:
@@ -105,7 +105,8 @@ def _proposer(session: Session, episode: Random) -> Proposer:
         if episode.random() < 0.5:
             del known["finish"]  # what goes wrong after it would hide the rest
     actions = [action for action in known if action in essential or episode.random() < 0.75]
-    possible = mistakes_of(session.discipline, session.setup.tiers)
+    ticketed = tickets and not session.setup.tiers and episode.random() < 0.3
+    possible = mistakes_of(session.discipline, session.setup.tiers, ticketed=ticketed)
     mistakes = [mistake for mistake in possible if len(possible) == 1 or episode.random() < 0.5]
     capacity = session.setup.capacity
     keys = episode.choice(_NAMES)(range(max(KEYS, 2 * capacity) if capacity <= SMALL else 2 * capacity))
@@ -118,6 +119,7 @@ def _proposer(session: Session, episode: Random) -> Proposer:
         actions=actions,
         mistakes=mistakes,
         mistake_rate=episode.choice((0.05, 0.2, 0.4)),
+        ticketed=ticketed,
         fault_rate=episode.choice((0.1, 0.3, 0.6)) if hostile else 0.0,
         batch=episode.choice(BATCHES) if capacity <= SMALL else min(capacity // 4, 64),
         requests=episode.choice(REQUESTS),

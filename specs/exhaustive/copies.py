@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 import pickle
 import sys
+import threading
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable
 from functools import cache
@@ -83,10 +84,10 @@ def _copier(kind: type) -> Callable[[Any], Any]:
 
 
 class Press:
-    """Makes copies of the states of one subject. They share memory, the watch over their calls, and classes that
-    nobody can import.
+    """Makes copies of the states of one subject. They share memory, the watch over their calls, locks, and classes
+    that nobody can import.
 
-    No byte of the memory is moved here, so that it does not belong to the state.
+    No byte of the memory is moved here, and no lock is held between calls, so that neither belongs to the state.
     """
 
     def __init__(self) -> None:
@@ -111,13 +112,18 @@ class Press:
         return unpickler.load()
 
 
+_LOCKS = (type(threading.Lock()), type(threading.RLock()))
+
+
 class _Pickler(pickle.Pickler):
     def __init__(self, file: Any, shared: list[Any]) -> None:
         super().__init__(file, pickle.HIGHEST_PROTOCOL)
         self._shared = shared
 
     def persistent_id(self, thing: Any) -> int | None:
-        if not (isinstance(thing, (memoryview, Watch)) or (isinstance(thing, type) and not _importable(thing))):
+        if not (
+            isinstance(thing, (memoryview, Watch, *_LOCKS)) or (isinstance(thing, type) and not _importable(thing))
+        ):
             return None
         for place, known in enumerate(self._shared):
             if known is thing:

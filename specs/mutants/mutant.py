@@ -32,8 +32,13 @@ class Mutant:
     tiers: int = 0
     """The fewest tiers below the manager with which anybody notices."""
 
+    needs_threads: bool = False
+    """Only two threads notice: `evictable schedules`."""
+
     @property
     def options(self) -> str:
-        """How to tell `evictable check` to search where it is noticed."""
+        """How to tell `evictable check` to search where it is noticed; or which other command to give."""
+        if self.needs_threads:
+            return "evictable schedules"
         tiers = f" --tiers {self.tiers}" if self.tiers else ""
         return f"--policy {self.policy} --discipline {self.discipline}{tiers}"

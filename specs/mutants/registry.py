@@ -9,6 +9,9 @@ from __future__ import annotations
 
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
+from evictable.specs.mutants.hostile import MUTANTS_OF_FAULTS
+from evictable.specs.mutants.locks import MUTANTS_OF_LOCKS
+from evictable.specs.mutants.marks import MUTANTS_OF_MARKS
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.policies import MUTANTS_OF_POLICIES
 from evictable.specs.mutants.tiering import MUTANTS_OF_TIERS
@@ -438,8 +441,8 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         kind="slots",
         sentence="a load gets its slots in ascending order, not in the order of its keys",
         module="manager",
-        old="spec = self._get_load_store_spec(blocks)\n\n",
-        new="spec = self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id))\n\n",
+        old='self._get_load_store_spec(blocks, Ticket("complete_load"',
+        new='self._get_load_store_spec(sorted(blocks, key=lambda block: block.block_id), Ticket("complete_load"',
         laws=("answer",),
     ),
     # --- making room ---
@@ -932,7 +935,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_TIERS)
+MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_FAULTS, *MUTANTS_OF_TIERS)
 _others: dict[str, Mutant] = {}
 """Known in this process only."""
 
@@ -945,7 +948,7 @@ def add(mutant: Mutant) -> None:
 
 def named(name: str) -> Mutant:
     """The mutant of that name. Raises `UsageError` if there is none."""
-    for mutant in (*MUTANTS, *_others.values()):
+    for mutant in (*MUTANTS, *MUTANTS_OF_LOCKS, *MUTANTS_OF_MARKS, *_others.values()):
         if mutant.name == name:
             return mutant
     raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")

@@ -68,5 +68,7 @@ class SubjectKind:
     """Whether it records events at all."""
     scheduling: Callable[[], Scheduling] = Reference
     """How the scheduler above it makes a load of its lookups."""
+    tickets: bool = False
+    """Whether its preparations answer with tickets (``spec.ticket``) that its completions take."""
     request_level: bool = True
     """Whether its tiers can want whole requests."""

@@ -32,7 +32,7 @@ def kind_of(name: str, impl: Any) -> SubjectKind:
             raise UsageError(f"{name}: {error}") from error
         return ManagerSubject(manager, impl.ReqContext)
 
-    return SubjectKind(name, make, profile=lambda policy: _PROFILES.get(policy, "any"))
+    return SubjectKind(name, make, profile=lambda policy: _PROFILES.get(policy, "any"), tickets=True)
 
 
 _PROFILES = {"lru": "lru-evictable", "arc": "arc"}

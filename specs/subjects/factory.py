@@ -36,24 +36,8 @@ def from_factory(name: str) -> SubjectKind:
     The callable takes ``num_blocks`` (or ``num_chunks``) and, if it has them, ``cache_policy``, ``enable_events``
     and ``secondary_tiers``. Raises `UsageError` if it cannot be imported, and when it raises.
     """
-    module_name, _, attribute = name.partition(":")
-    here = str(Path.cwd())
-    if here not in sys.path:
-        sys.path.insert(0, here)
-    try:
-        found: Any = importlib.import_module(module_name)
-    except Exception as error:
-        raise UsageError(
-            f"{name}: importing {module_name} raised {type(error).__name__}: {_one_line(error)}; "
-            "the working directory and PYTHONPATH are searched"
-        ) from error
-    for part in attribute.split("."):
-        if not hasattr(found, part):
-            raise UsageError(f"{name}: {module_name} has no {attribute}; name a manager factory that it defines")
-        found = getattr(found, part)
-    if not callable(found):
-        raise UsageError(f"{name}: {attribute} cannot be called; name a manager class or a function that returns one")
-    factory = found
+    factory = found_by(name)
+    attribute = name.partition(":")[2]
 
     def make(setup: Setup) -> Subject:
         arguments = constructor_arguments(factory, setup, name)
@@ -88,6 +72,28 @@ def from_factory(name: str) -> SubjectKind:
     parameters = parameters_of(factory)
     events = "enable_events" in parameters or takes_anything(parameters)
     return SubjectKind(name, make, lambda policy: "any", events=events)
+
+
+def found_by(name: str) -> Any:
+    """What ``package.module:name`` names, which can be called. Raises `UsageError`."""
+    module_name, _, attribute = name.partition(":")
+    here = str(Path.cwd())
+    if here not in sys.path:
+        sys.path.insert(0, here)
+    try:
+        found: Any = importlib.import_module(module_name)
+    except Exception as error:
+        raise UsageError(
+            f"{name}: importing {module_name} raised {type(error).__name__}: {_one_line(error)}; "
+            "the working directory and PYTHONPATH are searched"
+        ) from error
+    for part in attribute.split("."):
+        if not hasattr(found, part):
+            raise UsageError(f"{name}: {module_name} has no {attribute}; name a manager factory that it defines")
+        found = getattr(found, part)
+    if not callable(found):
+        raise UsageError(f"{name}: {attribute} cannot be called; name a manager class or a function that returns one")
+    return found
 
 
 def _found_in(manager: Any, path: str) -> Any:

@@ -115,7 +115,7 @@ class Lens:
         ranks = getattr(self._policy, "_ranks", None)
         if ranks is None:
             return evictable
-        return sorted(evictable, key=lambda raw: (ranks[raw], raw) if raw in ranks else (-1, raw))
+        return sorted(evictable, key=lambda raw: (1, ranks[raw], raw) if raw in ranks else (0, raw))
 
     def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
         policy = self._policy
@@ -158,6 +158,7 @@ class ManagerSubject:
         self._manager = manager
         self._events = events
         self._made = 0
+        self._tickets: dict[int, Any] = {}
         self._table = KeyTable()
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
@@ -190,6 +191,11 @@ class ManagerSubject:
     def manager(self) -> Any:
         """The live manager."""
         return self._manager
+
+    @property
+    def lock(self) -> Any:
+        """What its callers hold where there are several threads, from 0.33; ``None`` if it has none."""
+        return getattr(self._manager, "lock", None)
 
     def perform(self, call: Call) -> Answer:
         if call.raises_in not in calls.MANAGER_FAULTS:
@@ -235,6 +241,7 @@ class ManagerSubject:
         output = self._manager.prepare_store(self._batch(call), self._context(call))
         if output is None:
             return None
+        self._keep_ticket(call, output.store_spec)
         decode_all = self._table.decode_all
         return Stored(
             decode_all(output.keys_to_store),
@@ -243,16 +250,25 @@ class ManagerSubject:
         )
 
     def _complete_store(self, call: Call) -> Answer:
-        self._manager.complete_store(self._batch(call), self._context(call), call.success)
+        self._manager.complete_store(self._batch(call), self._context(call), call.success, **self._ticket(call))
         return None
 
     def _prepare_load(self, call: Call) -> Answer:
         spec = self._manager.prepare_load(self._batch(call), self._context(call))
+        self._keep_ticket(call, spec)
         return Loaded(_block_ids(spec))
 
     def _complete_load(self, call: Call) -> Answer:
-        self._manager.complete_load(self._batch(call), self._context(call))
+        self._manager.complete_load(self._batch(call), self._context(call), **self._ticket(call))
         return None
+
+    def _keep_ticket(self, call: Call, spec: Any) -> None:
+        if call.ticket is not None:
+            self._tickets[call.ticket] = spec.ticket
+
+    def _ticket(self, call: Call) -> dict[str, Any]:
+        """The argument, only where there is one: not every manager takes it."""
+        return {} if call.ticket is None else {"ticket": self._tickets[call.ticket]}
 
     def _touch(self, call: Call) -> Answer:
         self._manager.touch(self._batch(call), self._context(call))

@@ -112,6 +112,16 @@ def load(root: Path) -> VllmModules:
     return _loaded
 
 
+def loaded() -> VllmModules:
+    """The tree that this process holds.
+
+    :raises RuntimeError: it holds none.
+    """
+    if _loaded is None:
+        raise RuntimeError("this process holds no tree: load one first")
+    return _loaded
+
+
 class _Finder(MetaPathFinder, Loader):
     """Serves one tree's modules under their own names, and stand-ins for what they import besides."""
 

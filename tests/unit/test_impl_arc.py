@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from evictable.impl import ARCCachePolicy, BlockStatus, OffloadKey
+from evictable.impl.errors import PolicyMisuse
 
 A, B, C, D, E, X = (OffloadKey(bytes([n])) for n in range(6))
 KEYS = (A, B, C, D, E)
@@ -73,7 +74,7 @@ def test_remove_leaves_no_ghost() -> None:
 def test_remove_of_a_ghost_is_an_error() -> None:
     policy = policy_with(A)
     policy.evict(1, set())
-    with pytest.raises(KeyError):
+    with pytest.raises(PolicyMisuse, match=r"remove: key .* is not resident"):
         policy.remove(A)
 
 
