@@ -19,7 +19,7 @@ from typing import Any
 from evictable.specs.errors import UsageError
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "unit"
-NAMES = ("lru", "arc", "manager", "errors", "metrics", "admission")
+NAMES = tuple(f"impl_{of}" for of in ("lru", "arc", "manager", "errors", "metrics", "misuse", "details")) + ("tickets",)
 _TEXT = "EVICTABLE_MUTANT"
 """The environment variable that names a file with the module's name and its text."""
 SECONDS = 120.0
@@ -43,7 +43,7 @@ def must_pass() -> None:
 
 
 def _first_failure(texts: dict[str, str]) -> str | None:
-    files = [TESTS / f"test_impl_{name}.py" for name in NAMES]
+    files = [TESTS / f"test_{name}.py" for name in NAMES]
     if not all(file.exists() for file in files):
         return None
     with tempfile.TemporaryDirectory() as folder:
