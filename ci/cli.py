@@ -331,7 +331,9 @@ def prove(subject: str, full: bool, engine: str, json_path: Path | None) -> int:
     "--max-calls", type=click.IntRange(min=1), metavar="N", help="In a random walk, for each. Default: 200,000."
 )
 @click.option(
-    "--generated", is_flag=True, help="Hunt every edit that an operator can make of manager, blocks and policies."
+    "--generated",
+    is_flag=True,
+    help="Hunt every edit that an operator can make of manager, blocks and policies; NAME is then such a module.",
 )
 @click.option(
     "--subject",

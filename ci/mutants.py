@@ -23,7 +23,7 @@ from evictable.specs import subjects
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.equivalent import arguments_by_place
 from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, ENGINES, OUTSIDE, RANDOM, REFUTED, Z3, Fate
-from evictable.specs.mutants.generated import Generated, generated
+from evictable.specs.mutants.generated import MODULES, Generated, generated
 from evictable.specs.mutants.hunt import MAX_CALLS
 from evictable.specs.mutants.hunts import GENERATED, HAND_MADE, LIVE
 from evictable.specs.mutants.mutant import Mutant
@@ -307,8 +307,11 @@ def _hunt(options: Options) -> Hunt:
         raise UsageError(f"{others[0]} takes no --engine: those mutants are hunted in one way")
     job = {"max_calls": options.max_calls, "subject": options.subject}
     if options.generated:
+        unknown = [name for name in options.names if name not in MODULES]
+        if unknown:
+            raise UsageError(f"no mutants are generated of {unknown[0]}; with --generated, name {', '.join(MODULES)}")
         must_pass()
-        targets = [_of_generated(one) for one in generated()]
+        targets = [_of_generated(one) for one in generated(tuple(options.names) or MODULES)]
         return Hunt(targets, (GENERATED,), {**job, "source": GENERATED}, excused=_equivalents(targets))
     if options.subject != "impl":
         err = console(stderr=True)
@@ -324,7 +327,7 @@ def _hunt(options: Options) -> Hunt:
 
 def _others(options: Options) -> dict[str, bool]:
     return {
-        "NAME": bool(options.names) and options.subject == "impl",
+        "NAME": bool(options.names) and options.subject == "impl" and not options.generated,
         "--file": options.path is not None,
         "--generated": options.generated,
         "--subject": options.subject != "impl",

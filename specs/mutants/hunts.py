@@ -34,11 +34,12 @@ def _hand_made(job: Mapping[str, Any]) -> Iterator[tuple[str, Hunt]]:
 
 
 def _generated(job: Mapping[str, Any]) -> Iterator[tuple[str, Hunt]]:
-    from evictable.specs.mutants.generated import generated
+    from evictable.specs.mutants.generated import MODULES, generated
     from evictable.specs.mutants.hunt_generated import hunt_generated
 
     wanted = set(job["mutants"])
-    for one in generated():
+    modules = tuple(one for one in MODULES if any(f"-{one.replace('.', '-')}-" in name for name in wanted))
+    for one in generated(modules):
         if one.mutant.name in wanted:
             yield one.mutant.name, partial(hunt_generated, one.mutant)
 
