@@ -24,8 +24,8 @@ from evictable.specs.search import Finding, Search, Task
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.builtin import kind_of
 
-SHALLOW, DEEP = (500, 2_000), (8_000,)
-"""Judged calls of a walk: under every caller so many, before under one it is more."""
+SHALLOW, DEEP = (3_000, 14_000), (70_000,)
+"""Judged calls of walks, shared out among the callers: under every caller so many, before under one it is more."""
 FEW, MANY = (500,), (5_000,)
 """Transitions in a small world. The unit tests are run between the shallow searches and the deep ones."""
 TESTS, STILLBORN = "tests", "stillborn"
@@ -104,8 +104,9 @@ def _walked(
     def on_finding(finding: Finding) -> None:
         raise _Enough
 
+    callers = callers_of(mutant)
     for depth in depths:
-        for caller in callers_of(mutant):
+        for caller in callers:
             task = Task(
                 kind,
                 caller.setup,
@@ -115,7 +116,7 @@ def _walked(
             )
             search = Search(task, on_finding, lambda search: on_progress())
             with suppress(_Enough):
-                search.run((WALK,), depth, None)
+                search.run((WALK,), depth // len(callers), None)
             found = next(iter(search.findings.values()), None)
             if found is None:
                 yield Fate(RANDOM, ALIVE, judged=search.steps)

@@ -48,7 +48,7 @@ def test_what_refutes_it(place: str, engine: str, by: str, every: dict[str, Gene
 
 @pytest.fixture
 def hurried(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, depths in {"SHALLOW": (50,), "DEEP": (50,), "FEW": (50,), "MANY": (50,)}.items():
+    for name, depths in {"SHALLOW": (300,), "DEEP": (300,), "FEW": (50,), "MANY": (50,)}.items():
         monkeypatch.setattr(f"evictable.specs.mutants.hunt_generated.{name}", depths)
 
 
