@@ -330,18 +330,36 @@ def prove(subject: str, full: bool, engine: str, json_path: Path | None) -> int:
 @click.option(
     "--max-calls", type=click.IntRange(min=1), metavar="N", help="In a random walk, for each. Default: 200,000."
 )
+@click.option(
+    "--generated",
+    is_flag=True,
+    help="Hunt every edit that an operator can make of manager, blocks and policies; NAME is then such a module.",
+)
+@click.option(
+    "--subject",
+    default="impl",
+    show_default=True,
+    help="Whose mutants: vllm==0.24.0 and vllm==0.33.0 have some, too, which are put into the live manager.",
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
 def mutants(
-    name: tuple[str, ...], engines: tuple[str, ...], path: Path | None, max_calls: int | None, json_path: Path | None
+    name: tuple[str, ...],
+    engines: tuple[str, ...],
+    path: Path | None,
+    max_calls: int | None,
+    generated: bool,
+    subject: str,
+    json_path: Path | None,
 ) -> int:
-    """Does every seeded defect of the built-in managers still come to light? Hunt NAME..., by default all.
+    """Does every seeded defect still come to light? Hunt NAME..., by default all of the built-in managers.
 
     For each mutant and engine: what refutes it, in how many calls, how soon; or why the engine does not speak of
     it. Exit code 1 if one is alive that an engine covers, 3 if no engine covers any. A time-out refutes nothing.
     """
-    from evictable.ci.mutants import run_mutants
+    from evictable.ci.mutants import Options, run_mutants
+    from evictable.specs.mutants.hunt import MAX_CALLS
 
-    return run_mutants(name, engines, path, max_calls, json_path)
+    return run_mutants(Options(name, engines, path, generated, subject, max_calls or MAX_CALLS, json_path))
 
 
 @cli.command(epilog=_EXIT_CODES)

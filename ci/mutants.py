@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, define, field, frozen
+from attrs import asdict, define, evolve, field, frozen
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -19,11 +19,17 @@ from rich.text import Text
 from evictable.ci.files import write_json
 from evictable.ci.jobs import default_parallel, run_jobs
 from evictable.ci.report import console, count_calls
+from evictable.specs import subjects
 from evictable.specs.errors import UsageError
-from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, ENGINES, OUTSIDE, REFUTED, Z3, Fate
+from evictable.specs.mutants.equivalent import arguments_by_place
+from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, ENGINES, OUTSIDE, RANDOM, REFUTED, Z3, Fate
+from evictable.specs.mutants.generated import MODULES, Generated, generated
 from evictable.specs.mutants.hunt import MAX_CALLS
+from evictable.specs.mutants.hunts import GENERATED, HAND_MADE, LIVE
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.registry import MUTANTS, named
+from evictable.specs.mutants.releases import LiveMutant, of_release
+from evictable.specs.mutants.tested import must_pass
 
 REFUTED_ALL, SOME_ALIVE, NOTHING_SHOWN = 0, 1, 3
 SILENCE = 60.0
@@ -36,21 +42,30 @@ _STYLE = {REFUTED: "green", ALIVE: "bold red", OUTSIDE: "dim"}
 
 
 @frozen
+class Target:
+    """A mutant, whoever made it, as it is shown."""
+
+    name: str
+    kind: str
+    sentence: str
+    law: str
+    told: dict[str, Any]
+    """What else there is to say of it, for a reader of JSON."""
+    data: Any
+    """What a worker needs to build it: its name, or all of it."""
+
+
+@frozen
 class Row:
     """A mutant under an engine."""
 
-    mutant: Mutant
+    target: Target
     fate: Fate
 
     def record(self) -> dict[str, Any]:
-        told = {name: value for name, value in asdict(self.mutant).items() if name not in ("old", "new")}
-        return {
-            "mutant": told.pop("name"),
-            **told,
-            "laws": list(self.mutant.laws),
-            **asdict(self.fate),
-            "seconds": round(self.fate.seconds, 3),
-        }
+        target = self.target
+        told = {"mutant": target.name, "kind": target.kind, "sentence": target.sentence, **target.told}
+        return {**told, **asdict(self.fate), "seconds": round(self.fate.seconds, 3)}
 
 
 @define
@@ -58,48 +73,41 @@ class _Piece:
     """Mutants that are hunted in one process, one after the other."""
 
     engine: str
-    mutants: list[Mutant]
+    targets: list[Target]
     under_way: str | None = None
 
-    def payload(self, max_calls: int) -> dict[str, Any]:
-        return {
-            "job": "mutants",
-            "engine": self.engine,
-            "mutants": [asdict(mutant) for mutant in self.mutants],
-            "max_calls": max_calls,
-        }
-
-    def take_out(self, name: str) -> Mutant:
-        mutant = next(mutant for mutant in self.mutants if mutant.name == name)
-        self.mutants.remove(mutant)
-        return mutant
+    def take_out(self, name: str) -> None:
+        self.targets = [target for target in self.targets if target.name != name]
 
 
 @define
 class Hunt:
     """One run of the command."""
 
-    mutants: Sequence[Mutant]
+    targets: Sequence[Target]
     engines: Sequence[str]
-    max_calls: int = MAX_CALLS
+    job: Mapping[str, Any] = field(factory=dict)
+    """What every worker is told."""
     out: Console = field(factory=console)
     err: Console = field(factory=lambda: console(stderr=True))
+    excused: Mapping[str, str] = field(factory=dict)
+    """Mutants that change nothing that anybody could notice, and the argument for each."""
     fates: dict[tuple[str, str], Fate] = field(factory=dict)
     _began: float = field(factory=time.monotonic)
 
     def run(self) -> int:
         """Hunt every mutant with every engine, and show what came of it. Raises `UsageError`."""
         for engine in self.engines:
-            pieces = _pieces(engine, self.mutants)
+            pieces = _pieces(engine, self.targets)
             while pieces:  # what a process that died has left is for another one
                 self._run(pieces, SILENCE_OF_SOLVERS if engine in (Z3, CROSSHAIR) else SILENCE)
-                pieces = [piece for piece in pieces if piece.mutants]
+                pieces = [piece for piece in pieces if piece.targets]
         self._report()
         return self.exit_code
 
     @property
     def rows(self) -> list[Row]:
-        return [Row(mutant, self.fates[mutant.name, engine]) for mutant in self.mutants for engine in self.engines]
+        return [Row(target, self.fates[target.name, engine]) for target in self.targets for engine in self.engines]
 
     @property
     def exit_code(self) -> int:
@@ -124,7 +132,11 @@ class Hunt:
         def on_record(index: int, record: Mapping[str, Any]) -> None:
             self._take(pieces[index], record)
 
-        run_jobs([piece.payload(self.max_calls) for piece in pieces], on_record, silence=silence)
+        payloads = [
+            {**self.job, "job": "mutants", "engine": piece.engine, "mutants": [target.data for target in piece.targets]}
+            for piece in pieces
+        ]
+        run_jobs(payloads, on_record, silence=silence)
 
     def _take(self, piece: _Piece, record: Mapping[str, Any]) -> None:
         kind = record["kind"]
@@ -135,14 +147,16 @@ class Hunt:
         elif kind == "error":
             raise UsageError(record["message"])
         elif kind == "crash":
-            name = piece.under_way or piece.mutants[0].name
+            name = piece.under_way or piece.targets[0].name
             self._decide(piece, name, Fate(piece.engine, ALIVE, note=record["message"]))
 
     def _decide(self, piece: _Piece, name: str, fate: Fate) -> None:
+        if fate.verdict == ALIVE and name in self.excused:
+            fate = evolve(fate, verdict=OUTSIDE, note=f"equivalent: {self.excused[name]}")
         piece.take_out(name)
         piece.under_way = None
         self.fates[name, piece.engine] = fate
-        total = len(self.mutants) * len(self.engines)
+        total = len(self.targets) * len(self.engines)
         seconds = time.monotonic() - self._began
         told = f"{seconds:6.1f} s  {len(self.fates)} of {total}  {piece.engine}: {name}: {_told(fate)}"
         self.err.print(told, markup=False)
@@ -156,11 +170,10 @@ class Hunt:
 
     def _table(self) -> Table:
         table = _table("mutant", "kind", "law", *self.engines)
-        for mutant in self.mutants:
-            fates = [self.fates[mutant.name, engine] for engine in self.engines]
-            table.add_row(
-                mutant.name, mutant.kind, mutant.laws[0], *(Text(_brief(fate), _STYLE[fate.verdict]) for fate in fates)
-            )
+        for target in self.targets:
+            fates = [self.fates[target.name, engine] for engine in self.engines]
+            told = [Text(_brief(fate), _STYLE[fate.verdict]) for fate in fates]
+            table.add_row(target.name, target.kind, target.law, *told)
         return table
 
     def _table_of_one(self) -> Table:
@@ -168,9 +181,9 @@ class Hunt:
         for row in self.rows:
             fate = row.fate
             table.add_row(
-                row.mutant.name,
-                row.mutant.kind,
-                row.mutant.laws[0],
+                row.target.name,
+                row.target.kind,
+                row.target.law,
                 Text(fate.verdict, _STYLE[fate.verdict]),
                 fate.by,
                 *("" if count is None else f"{count:,}" for count in (fate.calls, fate.judged)),
@@ -181,16 +194,17 @@ class Hunt:
     def _told_outside(self) -> Iterator[str]:
         for engine in self.engines:
             reasons: dict[str, list[str]] = {}
-            for row in self.rows:
-                if (row.fate.engine, row.fate.verdict) == (engine, OUTSIDE):
-                    reasons.setdefault(row.fate.note, []).append(row.mutant.name)
+            for target in self.targets:
+                fate = self.fates[target.name, engine]
+                if fate.verdict == OUTSIDE:
+                    reasons.setdefault(fate.note, []).append(target.name)
             for reason, names in reasons.items():
                 yield f"outside {engine}: {reason}: {', '.join(names)}"
 
     def _told_alive(self) -> Iterator[str]:
         for row in self.rows:
             if row.fate.verdict == ALIVE:
-                yield f"ALIVE under {row.fate.engine}: {row.mutant.name} ({row.mutant.sentence}): {row.fate.note}"
+                yield f"ALIVE under {row.fate.engine}: {row.target.name} ({row.target.sentence}): {row.fate.note}"
 
     def _told_counts(self) -> Iterator[str]:
         for engine in self.engines:
@@ -202,7 +216,7 @@ class Hunt:
     def _told_agreement(self) -> Iterator[str]:
         if len(self.engines) < 2:
             return
-        by_mutant = [[self.fates[mutant.name, engine] for engine in self.engines] for mutant in self.mutants]
+        by_mutant = [[self.fates[target.name, engine] for engine in self.engines] for target in self.targets]
         several = [fates for fates in by_mutant if sum(fate.verdict != OUTSIDE for fate in fates) > 1]
         agreed = sum(len({fate.verdict for fate in fates} - {OUTSIDE}) == 1 for fates in several)
         yield f"covered by two engines or more: {len(several)} mutants; they agree on {agreed}"
@@ -210,9 +224,9 @@ class Hunt:
             yield f"they disagree on {', '.join(self.at_odds)}"
 
 
-def _pieces(engine: str, mutants: Sequence[Mutant]) -> list[_Piece]:
-    number = min(len(mutants), PIECES * default_parallel())
-    return [_Piece(engine, list(mutants[first::number])) for first in range(number)]
+def _pieces(engine: str, targets: Sequence[Target]) -> list[_Piece]:
+    number = min(len(targets), PIECES * default_parallel())
+    return [_Piece(engine, list(targets[first::number])) for first in range(number)]
 
 
 def _table(*headings: str, right: Sequence[str] = ()) -> Table:
@@ -262,22 +276,82 @@ def read_mutants(path: Path) -> tuple[Mutant, ...]:
         ) from error
 
 
-def run_mutants(
-    names: Sequence[str],
-    engines: Sequence[str],
-    path: Path | None = None,
-    max_calls: int | None = None,
-    json_path: Path | None = None,
-) -> int:
+def run_mutants(options: Options) -> int:
     """Run the command and return its exit code. Raises `UsageError`."""
-    if path is not None and names:
-        raise UsageError("name mutants of the registry, or give a --file of others, not both")
-    known = MUTANTS if path is None else read_mutants(path)
-    mutants = tuple(named(name) for name in dict.fromkeys(names)) or known
-    if not mutants:
-        raise UsageError(f"{path}: holds no mutant; write [[mutant]] tables")
-    hunt = Hunt(mutants, ENGINES if "all" in engines else tuple(dict.fromkeys(engines)), max_calls or MAX_CALLS)
+    hunt = _hunt(options)
     code = hunt.run()
-    if json_path is not None:
-        write_json(json_path, hunt.record())
+    if options.json_path is not None:
+        write_json(options.json_path, hunt.record())
     return code
+
+
+@frozen
+class Options:
+    """What the command line asks for."""
+
+    names: Sequence[str] = ()
+    engines: Sequence[str] = (RANDOM,)
+    path: Path | None = None
+    generated: bool = False
+    subject: str = "impl"
+    max_calls: int = MAX_CALLS
+    json_path: Path | None = None
+
+
+def _hunt(options: Options) -> Hunt:
+    engines = ENGINES if "all" in options.engines else tuple(dict.fromkeys(options.engines))
+    others = [what for what, is_so in _others(options).items() if is_so]
+    if len(others) > 1:
+        raise UsageError(f"{' and '.join(others)} do not go together: each says which mutants to hunt")
+    if others and others != ["NAME"] and others != ["--file"] and engines != (RANDOM,):
+        raise UsageError(f"{others[0]} takes no --engine: those mutants are hunted in one way")
+    job = {"max_calls": options.max_calls, "subject": options.subject}
+    if options.generated:
+        unknown = [name for name in options.names if name not in MODULES]
+        if unknown:
+            raise UsageError(f"no mutants are generated of {unknown[0]}; with --generated, name {', '.join(MODULES)}")
+        must_pass()
+        targets = [_of_generated(one) for one in generated(tuple(options.names) or MODULES)]
+        return Hunt(targets, (GENERATED,), {**job, "source": GENERATED}, excused=_equivalents(targets))
+    if options.subject != "impl":
+        err = console(stderr=True)
+        name = subjects.prepare(options.subject, lambda line: err.print(line, markup=False))
+        targets = [_of_live(one) for one in of_release(name, options.names)]
+        return Hunt(targets, (RANDOM,), {**job, "source": LIVE, "subject": name})
+    known = MUTANTS if options.path is None else read_mutants(options.path)
+    mutants = tuple(named(name) for name in dict.fromkeys(options.names)) or known
+    if not mutants:
+        raise UsageError(f"{options.path}: holds no mutant; write [[mutant]] tables")
+    return Hunt([_of_mutant(mutant) for mutant in mutants], engines, {**job, "source": HAND_MADE})
+
+
+def _others(options: Options) -> dict[str, bool]:
+    return {
+        "NAME": bool(options.names) and options.subject == "impl" and not options.generated,
+        "--file": options.path is not None,
+        "--generated": options.generated,
+        "--subject": options.subject != "impl",
+    }
+
+
+def _of_mutant(mutant: Mutant) -> Target:
+    data = asdict(mutant)
+    told = {name: data[name] for name in ("module", "discipline", "policy", "tiers")} | {"laws": list(mutant.laws)}
+    return Target(mutant.name, mutant.kind, mutant.sentence, mutant.laws[0], told, data)
+
+
+def _of_live(mutant: LiveMutant) -> Target:
+    told = {"discipline": mutant.discipline, "policy": mutant.policy, "laws": list(mutant.laws)}
+    return Target(mutant.name, mutant.kind, mutant.sentence, mutant.laws[0], told, mutant.name)
+
+
+def _of_generated(one: Generated) -> Target:
+    module, _, rest = one.place.partition(":")
+    operator = rest.split(": ")[1]
+    told = {"module": module, "line": one.line, "place": one.place}
+    return Target(one.mutant.name, operator, f"line {one.line}: {one.place}", "any", told, one.mutant.name)
+
+
+def _equivalents(targets: Sequence[Target]) -> Mapping[str, str]:
+    arguments = arguments_by_place()
+    return {target.name: arguments[place] for target in targets if (place := target.told["place"]) in arguments}

@@ -233,9 +233,7 @@ def prove(job: Mapping[str, Any], send: Send) -> None:
 
 def mutants(job: Mapping[str, Any], send: Send) -> None:
     """Hunt some mutants, one after the other, with one engine."""
-    from evictable.specs.mutants import registry  # seldom asked for
-    from evictable.specs.mutants.hunt import hunt
-    from evictable.specs.mutants.mutant import Mutant
+    from evictable.specs.mutants.hunts import hunts  # seldom asked for
 
     told = 0.0
 
@@ -245,13 +243,9 @@ def mutants(job: Mapping[str, Any], send: Send) -> None:
             told = time.monotonic()
             send({"kind": "progress"})
 
-    for given in job["mutants"]:
-        mutant = Mutant(**{**given, "laws": tuple(given["laws"])})
-        if mutant not in registry.MUTANTS:
-            registry.add(mutant)
-        send({"kind": "hunting", "mutant": mutant.name})
-        fate = hunt(job["engine"], mutant, alive, max_calls=job["max_calls"])
-        send({"kind": "fate", "mutant": mutant.name, "fate": asdict(fate)})
+    for name, hunt in hunts(job):
+        send({"kind": "hunting", "mutant": name})
+        send({"kind": "fate", "mutant": name, "fate": asdict(hunt(alive))})
     send({"kind": "result"})
 
 

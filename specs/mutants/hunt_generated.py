@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from itertools import chain
 
 from attrs import evolve, frozen
 
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
+from evictable.specs.errors import UsageError
 from evictable.specs.exhaustive.explore import Exploration, counterexample
 from evictable.specs.exhaustive.locksteps import QUICK
 from evictable.specs.judge import LawlessDifference
@@ -24,9 +24,10 @@ from evictable.specs.search import Finding, Search, Task
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.builtin import kind_of
 
-DEPTHS = (500, 2_000, 8_000)
-"""Judged calls of a walk: under every caller so many before under one more."""
-TRANSITIONS = (500, 5_000)
+SHALLOW, DEEP = (3_000, 14_000), (70_000,)
+"""Judged calls of walks, shared out among the callers: under every caller so many, before under one it is more."""
+FEW, MANY = (500,), (5_000,)
+"""Transitions in a small world. The unit tests are run between the shallow searches and the deep ones."""
 TESTS, STILLBORN = "tests", "stillborn"
 """What else ends a mutant: a failing unit test; it cannot be imported, or no manager constructed."""
 
@@ -66,33 +67,46 @@ def _fate(mutant: Mutant, on_progress: Callable[[], None]) -> Fate:
     except Exception as error:
         return Fate(STILLBORN, REFUTED, f"{type(error).__name__}", calls=0, judged=0)
     judged = 0
-    unclean = ""
+    notes: list[str] = []
     try:
-        for fate in chain(_walked(mutant, kind, on_progress), _explored(mutant, kind, on_progress)):
+        for fate in _hunts(mutant, kind, on_progress):
             judged += fate.judged or 0
             if fate.verdict == REFUTED:
                 return evolve(fate, judged=judged)
-            unclean = unclean or fate.note
+            notes += [fate.note] if fate.note else []
+    except UsageError as error:  # with as many slots, or as large a tracker, as a walk may ask for
+        return Fate(STILLBORN, REFUTED, str(error), calls=0, judged=judged)
     except LawlessDifference as error:
-        return Fate(RANDOM, ALIVE, judged=judged, note=f"no law says how it differs: {error}")
+        notes = [f"no law says how it differs: {error}"]
+    nothing = f"no law was broken in {judged:,} calls, and no unit test fails"
+    return Fate(RANDOM, ALIVE, judged=judged, note=notes[0] if notes else nothing)
+
+
+def _hunts(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) -> Iterator[Fate]:
+    """One hunt after the other, the cheapest first."""
+    yield from _walked(mutant, kind, SHALLOW, on_progress)
+    yield from _explored(mutant, kind, FEW, on_progress)
     test = failing_test(mutant)
     if test is not None:
-        return Fate(TESTS, REFUTED, test, judged=judged)
-    return Fate(
-        TESTS, ALIVE, judged=judged, note=unclean or f"no law was broken in {judged:,} calls, and no test fails"
-    )
+        yield Fate(TESTS, REFUTED, test)
+    on_progress()
+    yield from _walked(mutant, kind, DEEP, on_progress)
+    yield from _explored(mutant, kind, MANY, on_progress)
 
 
 class _Enough(Exception):
     """A law is broken."""
 
 
-def _walked(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) -> Iterator[Fate]:
+def _walked(
+    mutant: Mutant, kind: SubjectKind, depths: Sequence[int], on_progress: Callable[[], None]
+) -> Iterator[Fate]:
     def on_finding(finding: Finding) -> None:
         raise _Enough
 
-    for depth in DEPTHS:
-        for caller in callers_of(mutant):
+    callers = callers_of(mutant)
+    for depth in depths:
+        for caller in callers:
             task = Task(
                 kind,
                 caller.setup,
@@ -102,7 +116,7 @@ def _walked(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) 
             )
             search = Search(task, on_finding, lambda search: on_progress())
             with suppress(_Enough):
-                search.run((WALK,), depth, None)
+                search.run((WALK,), depth // len(callers), None)
             found = next(iter(search.findings.values()), None)
             if found is None:
                 yield Fate(RANDOM, ALIVE, judged=search.steps)
@@ -110,10 +124,12 @@ def _walked(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) 
                 yield fate_of(RANDOM, found.counterexample, caller.discipline, search.steps)
 
 
-def _explored(mutant: Mutant, kind: SubjectKind, on_progress: Callable[[], None]) -> Iterator[Fate]:
+def _explored(
+    mutant: Mutant, kind: SubjectKind, depths: Sequence[int], on_progress: Callable[[], None]
+) -> Iterator[Fate]:
     policies = {caller.policy for caller in callers_of(mutant)}
     scopes = [one.scope for one in QUICK if one.scope.setup.policy in policies and not one.scope.setup.tiers]
-    for transitions in TRANSITIONS:
+    for transitions in depths:
         for scope in scopes:
             exploration = Exploration(kind, scope, kind.profile(scope.setup.policy))
             session = next(exploration.run(Budget(max_calls=transitions), on_progress), None)

@@ -75,7 +75,7 @@ class _Bounded(ast.NodeTransformer):
         assert isinstance(rounds, ast.Expr)
         loop = ast.For(ast.Name("_", ast.Store()), rounds.value, [leave, *node.body], [endless])
         for added in (rounds.value, endless):
-            added.added = True  # type: ignore[attr-defined]
+            vars(added)["added"] = True
         return ast.copy_location(loop, node)
 
 

@@ -14,6 +14,10 @@ _HIDDEN = "what the heap keeps or has lost shows some calls later, and states th
 _WHOLE = "no tier wants whole requests"
 _PEERS = "no peer asks"
 _NO_DRAIN = "draining is proved by no theorem: events are a log that is appended to"
+_NO_LIFETIMES = "no contract announces or finishes a request"
+_NOT_DRAINED = "no contract drains events"
+_NO_ARC_TOUCH = "no quick contract touches a block of ARC's"
+_SLOW_ARC = "the contract about ARC's evictions takes minutes, and is left to evictable prove --full"
 _RESET = "after a reset all that can be seen is as in the beginning, from where it was searched before"
 
 OUTSIDE: dict[str, dict[str, str]] = {
@@ -53,7 +57,24 @@ OUTSIDE: dict[str, dict[str, str]] = {
         "foreign-load-completion-accepted": "it takes the first of all requests that load, whose order is left open",
         "finish-aborts-stores": "it walks all blocks, of which there may be any number",
     },
-    CROSSHAIR: {},
+    CROSSHAIR: {
+        "refusal-touches": "two keys in a call: an offer that is refused and names an idle one takes three",
+        "finish-forgets-loads": _NO_LIFETIMES,
+        "finish-aborts-stores": _NO_LIFETIMES,
+        "announcement-forgets-loads": _NO_LIFETIMES,
+        "events-newest-first": _NOT_DRAINED,
+        "one-event-a-drain": _NOT_DRAINED,
+        "events-delivered-twice": _NOT_DRAINED,
+        "events-lost": _NOT_DRAINED,
+        "events-survive-reset": "the contract about resets begins without undrained events",
+        "arc-second-use-forgotten": _NO_ARC_TOUCH,
+        "arc-pending-counts-as-used-again": _NO_ARC_TOUCH,
+        "arc-gives-from-t1-above-the-target-only": _SLOW_ARC,
+        "arc-size-of-t1-before-the-eviction": _SLOW_ARC,
+        "arc-without-fallback": _SLOW_ARC,
+        "arc-ghosts-survive-reset": "no contract resets ARC",
+        "arc-target-survives-reset": "no contract resets ARC",
+    },
 }
 
 

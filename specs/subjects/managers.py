@@ -188,6 +188,11 @@ class ManagerSubject:
         return (self._manager,)
 
     @property
+    def manager(self) -> Any:
+        """The live manager."""
+        return self._manager
+
+    @property
     def lock(self) -> Any:
         """What its callers hold where there are several threads, from 0.33; ``None`` if it has none."""
         return getattr(self._manager, "lock", None)

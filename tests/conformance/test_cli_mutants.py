@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import Run
 
-from evictable.ci.mutants import Hunt
+from evictable.ci.mutants import Hunt, _of_mutant
 from evictable.specs.mutants.fate import ALIVE, OUTSIDE, REFUTED, Fate
+from evictable.specs.mutants.hunts import HAND_MADE
 from evictable.specs.mutants.registry import MUTANTS, named
 
 _OLD = "return LookupResult.HIT if block.ref_cnt >= 0 else LookupResult.HIT_PENDING"
@@ -68,8 +71,11 @@ def test_a_process_that_dies_leaves_its_mutant_alive_and_the_others_to_another(e
         (("nonesuch",), "unknown mutant 'nonesuch'; known: "),
         (
             ("mark-at-insert", "--file", "mine.toml"),
-            "name mutants of the registry, or give a --file of others, not both",
+            "NAME and --file do not go together: each says which mutants to hunt",
         ),
+        (("--generated", "--subject", "vllm==0.24.0"), "--generated and --subject do not go together"),
+        (("--generated", "--engine", "z3"), "--generated takes no --engine"),
+        (("--subject", "nobody:at_all"), "there are no mutants of nobody:at_all; known: impl, vllm==0.24.0"),
         (("--file", "none.toml"), "none.toml: cannot be read"),
         (("--file", "mine.toml"), "mine.toml: lacks 'mutant'; write [[mutant]] tables"),
     ],
@@ -81,9 +87,38 @@ def test_bad_input_is_one_line(evictable: Run, folder: Path, arguments: tuple[st
     assert said in run.stderr
 
 
+def hunted_live(run: Run, folder: Path, version: str, *names: str) -> list[dict[str, Any]]:
+    done = run("mutants", *names, "--subject", f"vllm=={version}", "--json", "mutants.json")
+    rows: list[dict[str, Any]] = json.loads((folder / "mutants.json").read_text())["results"]
+    assert {0: {REFUTED}}.get(done.returncode) == {row["verdict"] for row in rows}, done.stdout
+    return rows
+
+
+@pytest.mark.release
+@pytest.mark.parametrize("version", ["0.24.0", "0.33.0"])
+def test_a_mutant_of_a_release_is_refuted(
+    version: str, evictable: Run, folder: Path, release: Callable[[str], Path]
+) -> None:
+    release(version)
+    rows = hunted_live(evictable, folder, version, "no-mark-when-stored", "nothing-protected")
+    assert [("evictable-iff-idle", 3), ("offer-protected", 4)] == [(row["by"], row["calls"]) for row in rows]
+
+
+@pytest.mark.release
+@pytest.mark.slow
+@pytest.mark.parametrize("version", ["0.24.0", "0.33.0"])
+def test_every_mutant_of_a_release_is_refuted_as_it_says(
+    version: str, evictable: Run, folder: Path, release: Callable[[str], Path]
+) -> None:
+    release(version)
+    rows = hunted_live(evictable, folder, version)
+    assert 25 <= len(rows)
+    assert [] == [(row["mutant"], row["by"]) for row in rows if row["by"] not in row["laws"]]
+
+
 def hunted(**verdicts: str) -> Hunt:
     fates = {(MUTANTS[0].name, engine): Fate(engine, verdict) for engine, verdict in verdicts.items()}
-    return Hunt(MUTANTS[:1], tuple(verdicts), fates=fates)
+    return Hunt([_of_mutant(MUTANTS[0])], tuple(verdicts), fates=fates)
 
 
 @pytest.mark.parametrize(
@@ -108,6 +143,7 @@ def test_a_mutant_that_hangs_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr("evictable.ci.mutants.SILENCE", 2.0)
     hanging = evolve(named("touch-forgotten"), name="hangs", new="\n        while True:\n            pass")
-    hunt = Hunt((hanging,), ("random",))
+    job = {"source": HAND_MADE, "subject": "impl", "max_calls": 1_000}
+    hunt = Hunt([_of_mutant(hanging)], ("random",), job)
     assert 1 == hunt.run()
     assert "the subject gave no sign of life and was ended" == hunt.fates["hangs", "random"].note
