@@ -391,7 +391,7 @@ def mutants(
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="For each policy, shared out among the pairs; what is cut off is inconclusive.",
+    help="For each policy, shared out among the pairs; what is cut off twice is inconclusive.",
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
 def schedules(
