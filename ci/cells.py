@@ -124,6 +124,8 @@ class Cell:
     """At policy level: by the kind of call that does not match, what became of how many."""
     unusable: bool = False
     """The subject could not be loaded."""
+    left_out: bool = False
+    """There is no such search of the subject, and none was asked for by name."""
     faults: list[dict[str, Any]] = field(factory=list)
     """Hostile callers only: of each call and each place that it reaches, where faults struck."""
     restores_order: bool = True
@@ -180,7 +182,7 @@ class Cell:
             self.faults, self.restores_order = record.get("faults", []), record.get("restores_order", True)
             self.bound, self.mismatches = record.get("bound", ""), record.get("mismatches", {})
         else:
-            self.problem, self.unusable = record["message"], kind == "error"
+            self.problem, self.unusable, self.left_out = record["message"], kind == "error", kind == "left out"
             self.hung = record.get("trace")
         return None
 

@@ -91,7 +91,8 @@ class Check:
             return BROKEN
         if self.unwritten or any(cell.unusable for cell in self.cells):
             return UNUSABLE
-        if self.stale or any(not cell.conforms and not cell.violations for cell in self.cells):
+        judged = [cell for cell in self.cells if not cell.left_out]
+        if self.stale or not judged or any(not cell.conforms and not cell.violations for cell in judged):
             return INCONCLUSIVE
         return CONFORMS
 
@@ -101,7 +102,7 @@ class Check:
         return {
             "evictable": importlib.metadata.version("evictable"),
             "seed": self.options.seed,
-            "results": [cell.record() for cell in self.cells],
+            "results": [cell.record() for cell in self.cells if not cell.left_out],
         }
 
     # --- the parts of a run ---
@@ -151,6 +152,7 @@ class Check:
                 "store_threshold": options.store_threshold,
                 "max_tracker_size": options.max_tracker_size,
                 "tiers": options.tiers,
+                "all_disciplines": len(options.disciplines) > 1,
             }
             for cell in self.cells
         ]
@@ -222,7 +224,10 @@ class Check:
     def _report(self) -> None:
         for cell in self.cells:
             show_violations(self.out, cell, self.options.profile)
-        cells = [cell for cell in self.cells if cell.started and not cell.unusable]
+        for cell in self.cells:
+            if cell.left_out:
+                self.out.print(f"left out: {cell.name}: {cell.problem}", markup=False)
+        cells = [cell for cell in self.cells if cell.started and not cell.unusable and not cell.left_out]
         if cells:
             show_cells(self.out, cells)
         for problem in dict.fromkeys(cell.problem for cell in self.cells if cell.unusable):

@@ -27,7 +27,7 @@ TAIL = 4096
 WORKER = (sys.executable, *("-O",) * sys.flags.optimize, "-P", "-m", "evictable.specs.worker")
 
 OnRecord = Callable[[int, Mapping[str, Any]], None]
-LAST_WORDS = ("result", "error", "hang")
+LAST_WORDS = ("result", "error", "hang", "left out")
 """What a job's own last record may be."""
 ENDINGS = (*LAST_WORDS, "crash")
 """What the last record of a job may be."""

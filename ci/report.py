@@ -46,7 +46,10 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
     out.print(_table_of(cells))
     for cell in cells:
         if cell.violations:
-            laws = ", ".join(map(_brief, {one.law: one for one in reversed(_by_length(cell))}.values()))
+            shortest: dict[str, Violation] = {}
+            for violation in _by_length(cell):
+                shortest.setdefault(violation.law, violation)
+            laws = ", ".join(map(_brief, shortest.values()))
             out.print(f"broken by {cell.name} (calls): {laws}", markup=False)
         if cell.reached:
             laws = ", ".join(f"{one.law} ({one.calls})" for one in cell.reached.values())

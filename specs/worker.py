@@ -94,10 +94,14 @@ def check(job: Mapping[str, Any], send: Send) -> None:
     first = loaded.make(setup)
     inside = first.snapshot(()) is not None
     if job["discipline"] == HOSTILE and not tiers and not first.faults.places:
-        raise UsageError(
-            f"{loaded.name}: nothing that it calls can be made to raise: a manager keeps its policy in _policy and "
-            "its events in events; leave out --discipline hostile"
+        reason = (
+            f"{loaded.name}: nothing that it calls can be made to raise: a manager keeps its policy in _policy and its "
+            "events in events; leave out --discipline hostile"
         )
+        if not job.get("all_disciplines"):
+            raise UsageError(reason)
+        send({"kind": "left out", "message": reason})
+        return
     send({"kind": "loaded", "profile": profile, "inside": inside})
     watch.start()
 

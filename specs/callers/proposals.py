@@ -323,7 +323,11 @@ class Proposer:
         places, draw = self.session.subject.faults.places, self.random
         if not places:
             return call
-        return evolve(call, raises_in=draw.choice(places), at=draw.choice((1, 2, draw.randint(1, len(call.keys) + 2))))
+        reached = self.session.strikes.reached
+        known = [place for name, place in reached if name == call.name]
+        place = draw.choice(known if known and draw.random() < 0.8 else places)
+        most = reached.get((call.name, place), 1)
+        return evolve(call, raises_in=place, at=draw.choice((1, 2, draw.randint(1, max(most, len(call.keys))))))
 
     def _good(self, name: str) -> Call | None:
         if name == calls.PREPARE_LOAD:

@@ -336,6 +336,7 @@ class View:
             self.num_pending,
             *("_policy", "_order", "_free_list", "_loads", "events"),
             *("allocation_sizes_in_current_batch", "allocation_failures_in_current_batch"),
+            "_era",  # only tickets are compared with it, and no call carries one
         }
         of_policy = {self.resident, self.evictable, "_clock", "_departed"}
         beside = {name: one for name, one in vars(self.manager).items() if name not in known}
