@@ -18,16 +18,16 @@ _NO_LIFETIMES = "no contract announces or finishes a request"
 _NOT_DRAINED = "no contract drains events"
 _NO_ARC_TOUCH = "no quick contract touches a block of ARC's"
 _SLOW_ARC = "the contract about ARC's evictions takes minutes, and is left to evictable prove --full"
-_TICKETS = {
-    name: "no call carries a ticket there"
-    for name in (
+_TICKETS = dict.fromkeys(
+    (
         "ticket-not-looked-at",
         "ticket-of-another-time",
         "ticket-of-another-request",
         "ticket-never-spent",
         "ticket-covers-any-number",
-    )
-}
+    ),
+    "no call carries a ticket there",
+)
 _RESET = "after a reset all that can be seen is as in the beginning, from where it was searched before"
 
 OUTSIDE: dict[str, dict[str, str]] = {
