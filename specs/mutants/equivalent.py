@@ -86,6 +86,11 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         ),
     ),
     (
+        "what T2 gives while T1 is below its target leaves T1 below it; and T1 that had its turn and no idle block to "
+        "give has none later, whatever its size",
+        (f"{_ARC}.evict: branch: if victim[1] is self.b1: -> if True:",),
+    ),
+    (
         "a second restore of the same checkpoint puts the keys where they stood then, noted once or twice",
         (f"{_ARC}.restore: delete: notes.places.clear() -> pass",),
     ),
