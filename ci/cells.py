@@ -127,6 +127,8 @@ class Cell:
     faults: list[dict[str, Any]] = field(factory=list)
     """Hostile callers only: of each call and each place that it reaches, where faults struck."""
     restores_order: bool = True
+    exercise: Mapping[str, Any] = field(factory=dict)
+    """How often each row of the life cycle, law, refusal and pair of calls was put to the test."""
 
     @property
     def name(self) -> str:
@@ -174,6 +176,7 @@ class Cell:
                 self.problem = f"too little was tried ({', '.join(record['untouched'])} not exercised): search longer"
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
+            self.exercise = record.get("exercise", {})
             self.faults, self.restores_order = record.get("faults", []), record.get("restores_order", True)
             self.bound, self.mismatches = record.get("bound", ""), record.get("mismatches", {})
         else:
@@ -194,6 +197,8 @@ class Cell:
             "not_exercised": self.not_exercised,
             "violations": [self._with_steps(violation) for violation in self.violations.values()],
         }
+        if self.exercise:
+            record["exercise"] = dict(self.exercise)
         if self.faults:
             record |= {"faults": self.faults, "restores_order": self.restores_order}
         if self.level == POLICY:

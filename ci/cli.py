@@ -133,8 +133,8 @@ def check(
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
-    from evictable.ci.levels import POLICY, engines_at, refuse_at_policy_level
-    from evictable.specs.callers.disciplines import CONTRACT, DISCIPLINES, HOSTILE
+    from evictable.ci.levels import POLICY, disciplines_at, engines_at, refuse_at_policy_level
+    from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
     from evictable.specs.search import EXHAUSTIVE, SCHEDULER
     from evictable.specs.subjects.vllm import POLICIES
 
@@ -148,7 +148,7 @@ def check(
             max_tracker_size=max_tracker_size is not None,
             expect=expect_path is not None,
         )
-    disciplines = DISCIPLINES if discipline == "all" else (discipline,)
+    disciplines = disciplines_at(level) if discipline == "all" else (discipline,)
     if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
         raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
     if engine == EXHAUSTIVE and HOSTILE in disciplines and tiers:
@@ -391,7 +391,7 @@ def mutants(
     default=120.0,
     show_default=True,
     metavar="SECONDS",
-    help="For each policy, shared out among the pairs; what is cut off is inconclusive.",
+    help="For each policy, shared out among the pairs; what is cut off twice is inconclusive.",
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
 def schedules(
@@ -431,6 +431,71 @@ def schedules(
         max_time=max_time,
     )
     return run_schedules(options, json_path)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", default="impl")
+@click.option("--for", "duration", metavar="TIME", help="90s, 10m, 1h. Default: 1m, if there is no --max-calls.")
+@click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="At most so many calls.")
+@click.option("--threads", type=click.IntRange(min=1, max=64), default=4, show_default=True)
+@click.option(
+    "--tiers",
+    type=click.IntRange(min=0, max=8),
+    default=0,
+    show_default=True,
+    metavar="N",
+    help="The tiering manager; another thread ends the tiers' jobs.",
+)
+@click.option("--policy", type=click.Choice(["lru", "arc"]), default="lru", show_default=True)
+@_PROFILE
+@click.option("--capacity", type=click.IntRange(min=4), default=32, show_default=True, metavar="SLOTS")
+@click.option(
+    "--lock",
+    type=click.Choice(["own", "external"]),
+    default="own",
+    show_default=True,
+    help="Held by whoever calls: the manager's, or one of ours.",
+)
+@click.option("--no-faults", is_flag=True, help="Nothing raises.")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def soak(
+    subject: str,
+    duration: str | None,
+    max_calls: int | None,
+    threads: int,
+    tiers: int,
+    policy: str,
+    profile: str,
+    capacity: int,
+    lock: str,
+    no_faults: bool,
+    seed: int,
+    json_path: Path | None,
+) -> int:
+    """Let several threads play careful schedulers on one SUBJECT: calls judged, faults, resets, memory measured.
+
+    SUBJECT: impl (the default), or what `check` takes. Two runs differ: it is the machine that switches threads.
+    """
+    from evictable.ci.soak import Options, run_soak, seconds_of
+
+    _known_profile(profile)
+    default = "1m" if max_calls is None else None
+    wanted = duration or default
+    options = Options(
+        subject=subject,
+        policy=policy,
+        profile=profile,
+        threads=threads,
+        tiers=tiers,
+        capacity=capacity,
+        lock=lock,
+        faults=not no_faults,
+        seed=seed,
+        max_time=None if wanted is None else seconds_of(wanted),
+        max_calls=max_calls,
+    )
+    return run_soak(options, json_path)
 
 
 def _known_profile(profile: str) -> None:

@@ -24,7 +24,7 @@ TAIL = 4096
 """Bytes of standard error that are kept: a subject may print without end."""
 
 # Without -P a file in the working directory would hide one of the standard library by the same name.
-WORKER = (sys.executable, "-P", "-m", "evictable.specs.worker")
+WORKER = (sys.executable, *("-O",) * sys.flags.optimize, "-P", "-m", "evictable.specs.worker")
 
 OnRecord = Callable[[int, Mapping[str, Any]], None]
 LAST_WORDS = ("result", "error", "hang")

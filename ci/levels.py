@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES
 from evictable.specs.errors import UsageError
 from evictable.specs.search import ENGINES, ENGINES_WITH_TIERS, EXHAUSTIVE, RANDOM
 
 MANAGER, POLICY = "manager", "policy"
 ENGINES_OF_POLICIES = (EXHAUSTIVE, RANDOM)
+DISCIPLINES_OF_POLICIES = (CONTRACT, CARELESS)
 
 
 def engines_at(level: str, tiers: int) -> tuple[str, ...]:
@@ -14,6 +16,10 @@ def engines_at(level: str, tiers: int) -> tuple[str, ...]:
     if level == POLICY:
         return ENGINES_OF_POLICIES
     return ENGINES_WITH_TIERS if tiers else ENGINES
+
+
+def disciplines_at(level: str) -> tuple[str, ...]:
+    return DISCIPLINES_OF_POLICIES if level == POLICY else DISCIPLINES
 
 
 def refuse_at_policy_level(

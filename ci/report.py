@@ -59,6 +59,9 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
             out.print(f"searched from end to end on {cell.name}: {cell.bound}", markup=False)
         show_mismatches(out, cell)
     for cell in cells:
+        if cell.exercise.get("runs"):
+            out.print(_exercise_of(cell), markup=False)
+    for cell in cells:
         if cell.faults:
             show_faults(out, cell)
     for subject in dict.fromkeys(cell.subject for cell in cells if not cell.inside):
@@ -67,6 +70,18 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
         if cell.profile == "any":
             out.print(f"the order of {cell.name} is not judged: name its profile with --profile", markup=False)
     out.print(_sum_of(cells), markup=False)
+
+
+def _exercise_of(cell: Cell) -> str:
+    """What was put to the test, in a line."""
+    rows, pairs = cell.exercise["rows"], cell.exercise["pairs"]
+    missing = [row for row, times in rows.items() if not times]
+    refused = sum(sum(reasons.values()) for reasons in cell.exercise["refusals"].values())
+    return (
+        f"exercised on {cell.name}, {cell.exercise['runs']:,} runs: {len(rows) - len(missing)} of {len(rows)} rows of "
+        f"the life cycle{', all but ' + ', '.join(missing) if missing else ''}; {refused:,} refusals; of {pairs['of']} "
+        f"ordered pairs of calls of two requests {pairs['met']}, {pairs['directly']} one right after the other"
+    )
 
 
 def show_faults(out: Console, cell: Cell) -> None:

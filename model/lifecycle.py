@@ -68,6 +68,53 @@ def is_evictable(ref_cnt: RefCnt) -> bool:
     return ref_cnt == IDLE
 
 
+ROWS = (
+    "begin store",
+    "commit store",
+    "abort store",
+    "pin an idle block",
+    "pin a pinned block",
+    "unpin",
+    "unpin for the last time",
+    "evict",
+    "reset",
+)
+"""The table of README.md in this folder, row by row."""
+
+
+def row_between(before: RefCnt, after: RefCnt) -> str:
+    """The row that leads from one value to another; of several pins or unpins at once, the one that changes most.
+
+    A reset is not told from what else makes a block absent. Raises `IllegalStep` if there is no such row.
+    """
+    if before is ABSENT and after == PENDING:
+        return "begin store"
+    if before == PENDING and after in (IDLE, ABSENT):
+        return "commit store" if after == IDLE else "abort store"
+    if before == IDLE and after is ABSENT:
+        return "evict"
+    if before is not ABSENT and after is not ABSENT and IDLE <= min(before, after) and before != after:
+        if after > before:
+            return "pin an idle block" if before == IDLE else "pin a pinned block"
+        return "unpin for the last time" if after == IDLE else "unpin"
+    raise IllegalStep(f"from ref_cnt {before} to {after}")
+
+
+def rows_between(before: RefCnt, after: RefCnt) -> tuple[str, ...]:
+    """The rows that lead from one value to another, several where a call takes several: with tiers a store may be
+    committed and at once pinned for them.
+    """
+    if before is ABSENT and after is not ABSENT and after >= IDLE:
+        return (row_between(ABSENT, PENDING), *rows_between(PENDING, after))
+    if before == PENDING and after is not ABSENT and after > IDLE:
+        return (row_between(PENDING, IDLE), row_between(IDLE, after))
+    if before is not ABSENT and before > IDLE and (after is ABSENT or after < IDLE):
+        return (row_between(before, IDLE), *rows_between(IDLE, after))
+    if before == IDLE and after == PENDING:
+        return (row_between(IDLE, ABSENT), row_between(ABSENT, PENDING))
+    return (row_between(before, after),)
+
+
 Step = Callable[[RefCnt], RefCnt]
 
 

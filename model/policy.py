@@ -20,7 +20,10 @@ from evictable.model.policy_calls import (
     EVICT,
     INSERT,
     MARK,
+    ON_REQUEST_FINISHED,
+    ON_STORE_MISS,
     REMOVE,
+    REQUEST_HOOKS,
     RESTORE,
     SET_REF_CNT,
     TOUCH,
@@ -71,7 +74,7 @@ MISMATCHES: dict[str, Mismatch] = {
         Mismatch("unmark-absent", UNMARK, "the key is absent", None, _NOTHING),
         Mismatch("unmark-unmarked", UNMARK, "the key is not marked", None, _NOTHING),
         Mismatch(  # refused where that block would be a victim
-            "evict-in-use", EVICT, "a victim was put to use without a mark", None, "it is seen to be in use, and stays"
+            "evict-in-use", EVICT, "a block was put to use without a mark", None, "it is seen to be in use, and stays"
         ),
         Mismatch(
             "evict-unmarked", EVICT, "a block became idle without a mark", "it is passed over", "it is seen to be idle"
@@ -112,6 +115,7 @@ class PolicyModel:
     last: dict[Key, int] = field(factory=dict)
     """The block that each key had last."""
     checkpoint: tuple[dict[Key, int], dict[Key, int], set[Key], Order] | None = None
+    requests: int = 0
     touched: bool = False
     """Since the checkpoint."""
 
@@ -148,6 +152,9 @@ class PolicyModel:
         than the order is not as it was."""
         if call.name == SET_REF_CNT:
             return call.key in self.blocks and call.ref_cnt != self.ref_cnt[call.key]
+        if call.name in REQUEST_HOOKS:
+            absent = call.name != ON_STORE_MISS or not any(key in self.blocks for key in call.keys)
+            return self.order.by_request and absent
         if call.name == INSERT and call.again:
             return call.key in self.last and call.key not in self.blocks
         if call.name == RESTORE and self.checkpoint is not None:
@@ -231,6 +238,22 @@ class PolicyModel:
     def _touch(self, call: PolicyCall) -> None:
         self.touched = True
         self.order.touched(call.keys)
+
+    def _store_missed(self, call: PolicyCall) -> None:
+        self.touched = True
+        self.order.offered(self._new_request(), call.keys, call.keys, ())
+
+    def _request_finished(self, call: PolicyCall) -> None:
+        self.touched = True
+        request = self._new_request()
+        self.order.loaded(request, call.keys)
+        self.order.finished(request)
+
+    def _new_request(self) -> str:
+        self.requests += 1
+        request = f"r{self.requests}"
+        self.order.announced(request)
+        return request
 
     def _clear(self, call: PolicyCall) -> None:
         self.order.cleared()
@@ -334,6 +357,8 @@ _OPERATIONS = {
     INSERT: PolicyModel._insert,
     REMOVE: PolicyModel._remove,
     TOUCH: PolicyModel._touch,
+    ON_STORE_MISS: PolicyModel._store_missed,
+    ON_REQUEST_FINISHED: PolicyModel._request_finished,
     CLEAR: PolicyModel._clear,
     MARK: PolicyModel._mark,
     UNMARK: PolicyModel._unmark,

@@ -22,8 +22,14 @@ CHECKPOINT = "checkpoint"
 RESTORE = "restore"
 """The order goes back to what it was at the latest checkpoint."""
 
-NAMES = (INSERT, REMOVE, TOUCH, EVICT, CLEAR, MARK, UNMARK, SET_REF_CNT, CHECKPOINT, RESTORE)
+ON_STORE_MISS = "on_store_miss"
+ON_REQUEST_FINISHED = "on_request_finished"
+"""Of policies whose order depends on requests: an offer of absent keys, and a request that has reused all the keys."""
+
+REQUEST_HOOKS = (ON_STORE_MISS, ON_REQUEST_FINISHED)
+NAMES = (INSERT, REMOVE, TOUCH, EVICT, CLEAR, MARK, UNMARK, SET_REF_CNT, CHECKPOINT, RESTORE, *REQUEST_HOOKS)
 OF_ONE_KEY = frozenset({INSERT, REMOVE, MARK, UNMARK, SET_REF_CNT})
+OF_KEYS = frozenset({TOUCH, *REQUEST_HOOKS})
 WITH_REF_CNT = frozenset({INSERT, SET_REF_CNT})
 
 
@@ -57,7 +63,7 @@ class PolicyCall:
             return f"insert({self.key}, ref_cnt={self.ref_cnt}{', the same block' if self.again else ''})"
         if self.name in OF_ONE_KEY:
             return f"{self.name}({self.key})"
-        return f"{self.name}({list(self.keys)})" if self.name == TOUCH else f"{self.name}()"
+        return f"{self.name}({list(self.keys)})" if self.name in OF_KEYS else f"{self.name}()"
 
 
 @frozen

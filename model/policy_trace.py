@@ -21,8 +21,8 @@ from evictable.model.policy_calls import (
     EVICT,
     INSERT,
     NAMES,
+    OF_KEYS,
     OF_ONE_KEY,
-    TOUCH,
     WITH_REF_CNT,
     Evicted,
     PolicyCall,
@@ -151,8 +151,8 @@ def _read_call(number: int, record: Mapping[str, Any]) -> PolicyCall:
     keys: tuple[int, ...] = ()
     if name in OF_ONE_KEY:
         keys = _integers(number, "key", [record.get("key")])
-    elif name in (TOUCH, EVICT):
-        field_name = "keys" if name == TOUCH else "protected"
+    elif name in OF_KEYS or name == EVICT:
+        field_name = "protected" if name == EVICT else "keys"
         keys = _integers(number, field_name, _typed(number, record, field_name, list))
     n = _typed(number, record, "n", int) if name == EVICT else 0
     if n < 0:
@@ -224,7 +224,7 @@ def _call_record(call: PolicyCall) -> dict[str, Any]:
     record: dict[str, Any] = {"call": call.name}
     if call.name in OF_ONE_KEY:
         record["key"] = call.key
-    elif call.name == TOUCH:
+    elif call.name in OF_KEYS:
         record["keys"] = list(call.keys)
     elif call.name == EVICT:
         record |= {"n": call.n, "protected": list(call.keys)}

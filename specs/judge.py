@@ -7,6 +7,7 @@ in the laws, and is reported as such.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ from evictable.model.breach import Breach
 from evictable.model.calls import Call, Drained, Gauges, Key, Outcome, Raised, Stored, describe
 from evictable.model.exchanges import Exchange
 from evictable.model.laws import LAWS, Difference, Law, Step, same_gauges
-from evictable.model.lifecycle import IDLE
+from evictable.model.lifecycle import IDLE, rows_between
 from evictable.model.manager import Manager, StorePlan
 from evictable.model.orders.any import AnyOrder
 from evictable.model.snapshot import Snapshot, left_out
@@ -66,6 +67,8 @@ class Judge:
     """After a fault the subject's order is as it was; else the call's own keys may have moved in it."""
     exercised: set[str] = field(factory=set)
     """Laws that some call has put to the test."""
+    rows: Counter[str] | None = None
+    """How often each row of the life cycle was taken, if somebody wants to know."""
     _order: Any = None
     _num_events: int | None = None
     _shown: bool = True
@@ -153,6 +156,8 @@ class Judge:
             if full and model.order.exact and self._order is not None:
                 kept = left_out(self._order, moved), left_out(model.order.state(), moved)
                 agrees = agrees and left_out(seen.order, moved) in kept
+        if self.rows is not None and before.ref_cnt != after.ref_cnt:
+            self._count_rows(call, before, after)
         self._note(call, outcome, misplaced, plan, seen, refused=refused, at_rest_before=at_rest_before)
         order_before, events_before = self._order if full else None, self._num_events
         self._num_events = None if seen is None else seen.num_events
@@ -205,6 +210,13 @@ class Judge:
         if isinstance(outcome, Stored) and outcome.evicted_keys:
             return {*call.keys, *outcome.evicted_keys}
         return call.keys
+
+    def _count_rows(self, call: Call, before: Snapshot, after: Snapshot) -> None:
+        assert self.rows is not None
+        for key in {**before.ref_cnt, **after.ref_cnt}:
+            was, now = before.ref_cnt.get(key), after.ref_cnt.get(key)
+            if was != now:
+                self.rows.update(("reset",) if call.name == calls.RESET_CACHE else rows_between(was, now))
 
     def _drain(self, call: Call, outcome: Outcome) -> Sequence[Breach]:
         if not isinstance(outcome, Drained):

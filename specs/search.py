@@ -9,8 +9,9 @@ from attrs import define, evolve, field, frozen
 from evictable.model.laws import LAWS
 from evictable.specs.budget import Budget
 from evictable.specs.callers import scheduler
-from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.callers.walk import walk
+from evictable.specs.exercise import Exercise
 from evictable.specs.faults import Strikes
 from evictable.specs.judge import SMALL
 from evictable.specs.session import Session
@@ -39,6 +40,7 @@ def engines_for(engines: tuple[str, ...], discipline: str, tiers: int) -> tuple[
 
 INDISPENSABLE = ("answer", "pinned-stays", "progress")
 """A search that has not put these to the test is inconclusive: nothing was evicted, or hardly anything called."""
+INDISPENSABLE_ROWS = ("begin store", "commit store", "pin an idle block", "unpin for the last time", "evict")
 INDISPENSABLE_WITH_TIERS = (*INDISPENSABLE, "pin-has-job", "hit-loads", "tier-drains", "slot-contents")
 
 FURTHER_TRIES = 40
@@ -99,8 +101,13 @@ class Search:
     seconds: float = 0.0
     exercised: set[str] = field(factory=set)
     strikes: Strikes = field(factory=Strikes)
+    exercise: Exercise = field(init=False)
+    """What was put to the test, and how often, by all engines but the exhaustive one, whose runs are one call long."""
     _tries: dict[str, int] = field(factory=dict)
     _played: int = 0
+
+    def __attrs_post_init__(self) -> None:
+        self.exercise = Exercise(self.task.setup.tiers)
 
     def run(self, engines: tuple[str, ...], max_calls: int | None, max_seconds: float | None) -> None:
         """Search until the bounds are reached; they are shared out among the engines."""
@@ -136,9 +143,13 @@ class Search:
 
     @property
     def untouched(self) -> tuple[str, ...]:
-        """Laws without which nothing was tried: no answer, no eviction or no store at rest was seen."""
+        """What did not occur, though without it nothing was tried: laws, rows of the life cycle, for hostile callers
+        a fault."""
         needed = INDISPENSABLE_WITH_TIERS if self.task.setup.tiers else INDISPENSABLE
-        return tuple(law for law in needed if law not in self.exercised)
+        laws = tuple(law for law in needed if law not in self.exercised)
+        rows = tuple(row for row in INDISPENSABLE_ROWS if self.exercise.runs and not self.exercise.rows[row])
+        hostile = self.task.discipline == HOSTILE and not self.task.setup.tiers
+        return (*laws, *rows, *(("any fault",) if hostile and not self.strikes.struck else ()))
 
     @property
     def not_exercised(self) -> tuple[str, ...]:
@@ -243,6 +254,8 @@ class Search:
     def _take(self, session: Session, engine: str) -> None:
         self.exercised |= session.judge.exercised
         self.strikes.add(session.strikes)
+        if engine != EXHAUSTIVE:
+            self.exercise.observe(session)
         for broken in session.broken:
             self._shrink(session, broken.law.id, engine)
 

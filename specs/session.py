@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 
 from attrs import define, evolve, field, frozen
@@ -60,7 +61,7 @@ class Session:
             setup,
             profile,
             subject,
-            Judge(model, subject.snapshot, scan_every=SCAN_EVERY),
+            Judge(model, subject.snapshot, scan_every=SCAN_EVERY, rows=Counter()),
             discipline,
             Promises(events=setup.events, tiers=setup.tiers),
         )

@@ -23,6 +23,7 @@ from evictable.model import trace as traces
 from evictable.model.calls import Call, Outcome
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
+from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
@@ -35,6 +36,8 @@ from evictable.specs.schedules.records import pair_record
 from evictable.specs.schedules.search import Way, interleave
 from evictable.specs.search import Finding, Search, Task, engines_for
 from evictable.specs.session import model_of, outcome_of
+from evictable.specs.soak.records import ending_record, soak_record
+from evictable.specs.soak.soak import Plan, Soak
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.releases import cache_dir
 from evictable.specs.watch import Watch
@@ -124,6 +127,7 @@ def check(job: Mapping[str, Any], send: Send) -> None:
             "seconds": round(search.seconds, 3),
             "not_exercised": list(search.not_exercised),
             "untouched": list(search.untouched),
+            "exercise": search.exercise.record(),
             "faults": search.strikes.records(),
             "restores_order": search.strikes.restores_order,
         }
@@ -286,6 +290,26 @@ def schedules(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result"})
 
 
+def soak(job: Mapping[str, Any], send: Send) -> None:
+    """A long run of several threads on one subject."""
+    kind = subjects.load(job["subject"])
+    profile = _profile(job["profile"], kind, job["policy"])
+    setup = Setup(job["capacity"], job["policy"], kind.events, tiers=job["tiers"])
+    plan = Plan(job["threads"], job["faults"], job["lock"], seed=job["seed"])
+    told = 0.0
+
+    def alive(run: Soak) -> None:
+        nonlocal told
+        if time.monotonic() - told >= PROGRESS_EVERY:
+            told = time.monotonic()
+            send({"kind": "progress", **soak_record(run)})
+
+    run = Soak(kind, setup, profile, plan, Budget(job["max_calls"], job["max_time"]), alive)
+    send({"kind": "loaded", "profile": profile})
+    run.run()
+    send({"kind": "result", "verdict": run.verdict, "problem": run.problem, **soak_record(run), **ending_record(run)})
+
+
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
     "check-policy": check_policy,
@@ -295,6 +319,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "prove": prove,
     "mutants": mutants,
     "schedules": schedules,
+    "soak": soak,
 }
 
 

@@ -78,7 +78,9 @@ def _pair(names: tuple[str, str], cache: str) -> Pair:
     }
     first = _call(names[0], FIRST, _SECOND_KEY, (_NEW,))
     second = _call(names[1], SECOND, stored_by_second, (_NEW, _ALSO_NEW))
-    return Pair(first, second, (*_fill(pending), *_load(names, pending, cache)), cache, names)
+    # Whoever resets drains before: then a reset of an idle cache is what a careful caller may do.
+    drain = (Call(calls.TAKE_EVENTS),) if calls.RESET_CACHE in names else ()
+    return Pair(first, second, (*_fill(pending), *_load(names, pending, cache), *drain), cache, names)
 
 
 def _fill(pending: dict[Key, str]) -> tuple[Call, ...]:

@@ -160,11 +160,22 @@ def interleave(
     max_seconds: float | None = None,
     on_run: Callable[[], None] = lambda: None,
 ) -> Iterator[Outcomes]:
-    """One pair after the other. What a pair does not use of its share of the time is left to those after it."""
+    """One pair after the other, each for an equal share of half the time; what is cut off once more, for what is left.
+
+    So no pair with many schedules takes the time of one in which a race is found at once.
+    """
     started = time.monotonic()
-    for done, pair in enumerate(asked):
+    cut_off = []
+    for pair in asked:
+        share = None if max_seconds is None else max_seconds / 2 / len(asked)
+        made = PairSearch(kind, policy, profile, pair, way).run(share, on_run)
+        if made.verdict == INCONCLUSIVE:
+            cut_off.append(pair)
+        else:
+            yield made
+    for done, pair in enumerate(cut_off):
         left = None if max_seconds is None else max(0.0, max_seconds - (time.monotonic() - started))
-        share = None if left is None else left / (len(asked) - done)
+        share = None if left is None else left / (len(cut_off) - done)
         yield PairSearch(kind, policy, profile, pair, way).run(share, on_run)
 
 

@@ -6,6 +6,7 @@ object. Its inside is read as that of a manager is, by `Lens`.
 
 from __future__ import annotations
 
+import importlib
 import inspect
 from collections.abc import Callable, Iterable
 from types import SimpleNamespace
@@ -21,7 +22,10 @@ from evictable.model.policy_calls import (
     INSERT,
     MARK,
     NAMES,
+    ON_REQUEST_FINISHED,
+    ON_STORE_MISS,
     REMOVE,
+    REQUEST_HOOKS,
     RESTORE,
     SET_REF_CNT,
     TOUCH,
@@ -77,6 +81,8 @@ class PolicySubject:
             TOUCH: self._touch,
             EVICT: self._evict,
             CLEAR: lambda call: policy.clear(),
+            ON_STORE_MISS: lambda call: policy.on_store_miss(self._table.fresh_all(call.keys), context),
+            ON_REQUEST_FINISHED: self._request_finished,
             MARK: self._mark,
             UNMARK: self._mark,
             SET_REF_CNT: self._set_ref_cnt,
@@ -92,8 +98,8 @@ class PolicySubject:
     @property
     def offers(self) -> tuple[str, ...]:
         """The calls that it knows. Marks always: a policy without them ignores them."""
-        restorable = callable(getattr(self._policy, CHECKPOINT, None))
-        return NAMES if restorable else tuple(name for name in NAMES if name not in (CHECKPOINT, RESTORE))
+        optional = (CHECKPOINT, RESTORE, *REQUEST_HOOKS)  # the hooks from 0.31
+        return tuple(name for name in NAMES if name not in optional or callable(getattr(self._policy, name, None)))
 
     def perform(self, call: PolicyCall) -> PolicyOutcome:
         """Make the call. What the policy raises is an outcome, too."""
@@ -139,6 +145,10 @@ class PolicySubject:
         request = (self._context,) if self._touch_takes_request else ()
         self._policy.touch(self._table.fresh_all(call.keys), *request)
 
+    def _request_finished(self, call: PolicyCall) -> None:
+        keys = self._table.fresh_all(call.keys)
+        self._policy.on_request_finished([keys], set(), set(keys), self._context)
+
     def _evict(self, call: PolicyCall) -> Evicted | None:
         answer = self._policy.evict(call.n, set(self._table.fresh_all(call.keys)))
         if answer is None:
@@ -177,7 +187,8 @@ def _of_impl(name: str, policy: str) -> PolicyKind:
         from evictable.specs.mutants import build, registry
 
         package = build.build(registry.named(name.removeprefix("mutant:")))
-    policy_class = {"lru": package.LRUCachePolicy, "arc": package.ARCCachePolicy}[policy]
+    # By name, as the manager gets it: a mutant may host another policy under that.
+    policy_class = importlib.import_module(f"{package.__name__}.policies").CACHE_POLICIES[policy]
 
     def make(capacity: int) -> PolicySubject:
         return PolicySubject(policy_class(cache_capacity=capacity), package.BlockStatus, package.ReqContext("r1"))

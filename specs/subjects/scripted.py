@@ -42,7 +42,6 @@ class _Job:
     keys: tuple[bytes, ...]
     job_id: Any
     """As the manager calls it."""
-    in_flight: bool
 
 
 @define(eq=False)
@@ -97,7 +96,9 @@ class Script:
         self.log: list[Exchange] = []
         self.tiers = [_Tier() for _ in range(setup.tiers)]
         self._request_context = request_context
-        self._jobs: list[_Job] = []
+        self._num_jobs = 0
+        self._running: dict[int, _Job] = {}
+        """The jobs in flight: those that have ended are forgotten, so that a long run does not grow."""
         self._call = Call("")
         self._uses = 0
 
@@ -131,8 +132,8 @@ class Script:
 
     def finish(self, call: Call) -> None:
         """End a job that is in flight; of any other, nothing happens."""
-        if call.job is not None and 0 <= call.job < len(self._jobs) and self._jobs[call.job].in_flight:
-            job = self._jobs[call.job]
+        job = None if call.job is None else self._running.get(call.job)
+        if job is not None:
             named = {self.table.encode(key) for key in call.keys}
             transferred = tuple(key for key in job.keys if key in named)
             self._end(job, transferred, transferred == job.keys)
@@ -144,7 +145,7 @@ class Script:
 
     def _end(self, job: _Job, transferred: tuple[bytes, ...], success: bool) -> None:
         tier = self.tiers[job.tier]
-        job.in_flight = False
+        del self._running[job.number]
         if not job.promotion:
             transferred = transferred if success else ()  # a store that is not complete keeps nothing
             tier.contents.update(transferred)
@@ -166,8 +167,10 @@ class Script:
         block_ids = getattr(given, "chunk_ids", None)  # from 0.30
         if block_ids is None:
             block_ids = given.block_ids
-        job = _Job(len(self._jobs), tier, promotion, tuple(given.keys), given.job_id, in_flight=not raises)
-        self._jobs.append(job)
+        job = _Job(self._num_jobs, tier, promotion, tuple(given.keys), given.job_id)
+        self._num_jobs += 1
+        if not raises:
+            self._running[job.number] = job
         self.log.append(
             Submitted(
                 tier,
@@ -194,8 +197,8 @@ class Script:
     def drain(self, tier: int) -> None:
         succeed = self._call.success or self._call.name != calls.RESET_CACHE
         ended = []
-        for job in self._jobs:
-            if job.tier == tier and job.in_flight:
+        for job in list(self._running.values()):
+            if job.tier == tier:
                 transferred = job.keys if succeed else ()
                 self._end(job, transferred, succeed)
                 ended.append((job.number, self.table.decode_all(transferred)))

@@ -131,3 +131,31 @@ class Incomplete:
     def __init__(self, cache_capacity: int) -> None: ...
 
     def get(self, key: bytes) -> Any: ...
+
+
+class Ranked(Oldest):
+    """The order `lru-ranked`: a use moves a block to the end, pinned or not."""
+
+    def touch(self, keys: Iterable[bytes]) -> None:
+        for key in reversed(list(keys)):
+            if key in self.held:
+                self.held[key] = self.held.pop(key)
+
+    def on_store_miss(self, keys: Iterable[bytes], request: Any) -> None:
+        self.touch(keys)
+
+    def on_request_finished(
+        self, groups: Iterable[Iterable[bytes]], inserted: set[bytes], reused: set[bytes], request: Any
+    ) -> None:
+        for keys in groups:
+            self.touch(keys)
+
+
+class FinishedForwards(Ranked):
+    """Lets the head of a finished prefix go before its tail."""
+
+    def on_request_finished(
+        self, groups: Iterable[Iterable[bytes]], inserted: set[bytes], reused: set[bytes], request: Any
+    ) -> None:
+        for keys in groups:
+            self.touch(reversed(list(keys)))

@@ -52,6 +52,13 @@ def test_what_matching_calls_bring_to_light(name: str, law: str, calls: int, eng
     assert calls == len(made.findings[law].session.calls)
 
 
+@pytest.mark.parametrize(("name", "laws"), [("Ranked", set()), ("FinishedForwards", {"evict-order"})])
+def test_requests_that_finish_move_what_they_used(name: str, laws: set[str]) -> None:
+    made = PolicySearch(load_policy(f"policies_apart:{name}", "lru"), "lru-ranked", CONTRACT)
+    made.run((RANDOM,), 3_000, None)
+    assert (laws, True) == (set(made.findings), {"on_store_miss", "on_request_finished"} <= made.exercised)
+
+
 def test_a_wrong_mark_is_named_and_not_the_eviction_that_suffers() -> None:
     made = search("Trusting", CARELESS)
     assert CONFORMS == search("Trusting", CONTRACT).verdict

@@ -9,10 +9,12 @@ from math import comb
 from typing import Any
 
 import pytest
+from attrs import evolve
 from seeded import PROFILE, kind_of_manager
 
 from evictable.impl import CPUOffloadingManager
 from evictable.model import calls
+from evictable.model.calls import Drained
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.build import build
 from evictable.specs.mutants.locks import MUTANTS_OF_LOCKS
@@ -20,6 +22,7 @@ from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.schedules import baton as batons
 from evictable.specs.schedules.baton import LINE, OPCODE, Baton, NotTheSame, Stuck
 from evictable.specs.schedules.explore import Exploration
+from evictable.specs.schedules.linear import History
 from evictable.specs.schedules.locks import Watched
 from evictable.specs.schedules.pairs import NAMES, Pair, pairs
 from evictable.specs.schedules.search import EXTERNAL, NONE, OWN, Outcomes, PairSearch, Way, interleave
@@ -179,6 +182,65 @@ def test_every_pair_is_there_and_may_be_made() -> None:
         if type(outcome_of(subject, call)).__name__ == "Raised"
     ]
     assert [] == raised
+
+
+# --- linearizability ---
+
+
+def observed(pair: Pair) -> tuple[PairSearch, History]:
+    """What a run without a switch came to."""
+    search = PairSearch(BUILT_IN, "lru", PROFILE, pair, Way(NONE, LINE))
+    search._play(Baton())
+    assert search._last is not None
+    return search, search._last
+
+
+def with_state(history: History, **changes: Any) -> History:
+    last = history.pair[-1]
+    assert last.state is not None
+    return evolve(history, pair=(*history.pair[:-1], evolve(last, state=evolve(last.state, **changes))))
+
+
+def test_what_happened_in_sequence_has_an_explanation() -> None:
+    search, history = observed(named(LOAD, OFFER))
+    assert () == search._linear.refuted(history)
+
+
+@pytest.mark.parametrize(
+    ("changes", "law"),
+    [
+        ({"num_evictable": 7}, "counters-agree"),
+        ({"evictable": (0, 1)}, "evictable-iff-idle"),
+        ({"ref_cnt": {0: 3, 1: 0}}, "legal-step"),
+        ({"slots": {0: 1, 1: 1}}, "slots-conserved"),
+    ],
+)
+def test_a_state_that_no_order_leaves_is_refuted(changes: dict[str, Any], law: str) -> None:
+    search, history = observed(named(LOAD, TOUCH))
+    refuted = search._linear.refuted(with_state(history, **changes))
+    assert {(0, 1), (1, 0)} == {one.order for one in refuted}
+    assert all(law in [broken.law.id for broken in one.broken] for one in refuted)
+
+
+def test_an_answer_that_no_order_gives_is_refuted() -> None:
+    search, history = observed(named(LOAD, calls.LOOKUP))
+    first, second = history.pair
+    assert 2 == len(search._linear.refuted(evolve(history, pair=(first, evolve(second, outcome=calls.MISS)))))
+
+
+def test_what_comes_to_light_later_counts() -> None:
+    search, history = observed(named(calls.COMPLETE_STORE, calls.LOOKUP))
+    drained = next(place for place, made in enumerate(history.after) if made.call.name == calls.TAKE_EVENTS)
+    lost = evolve(history.after[drained], outcome=Drained(()))
+    later = (*history.after[:drained], lost, *history.after[drained + 1 :])
+    assert 2 == len(search._linear.refuted(evolve(history, after=later)))
+
+
+def test_either_order_will_do() -> None:
+    search, history = observed(named(OFFER, LOAD))
+    other, swapped = observed(named(LOAD, OFFER))
+    assert ((), ()) == (search._linear.refuted(history), other._linear.refuted(swapped))
+    assert [made.outcome for made in history.pair] != [made.outcome for made in reversed(swapped.pair)]
 
 
 # --- the built-in manager ---

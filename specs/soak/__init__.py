@@ -1,0 +1,1 @@
+"""A long run: several threads on one manager, under its lock."""
