@@ -22,7 +22,7 @@ from evictable.ci.report import console, count_calls
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.equivalent import arguments_by_place
-from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, ENGINES, OUTSIDE, RANDOM, REFUTED, Z3, Fate
+from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, ENGINES, EQUIVALENT, OUTSIDE, RANDOM, REFUTED, Z3, Fate
 from evictable.specs.mutants.generated import MODULES, Generated, generated
 from evictable.specs.mutants.hunt import MAX_CALLS
 from evictable.specs.mutants.hunts import GENERATED, HAND_MADE, LIVE
@@ -35,10 +35,12 @@ REFUTED_ALL, SOME_ALIVE, NOTHING_SHOWN = 0, 1, 3
 SILENCE = 60.0
 """Seconds without a word after which a hunt counts as hung; then its mutant is alive."""
 SILENCE_OF_SOLVERS = 600.0
+SPARED = {OUTSIDE, EQUIVALENT}
+"""What nobody is expected to refute."""
 PIECES = 4
 """Jobs for each processor: a piece that is done early leaves the processor to another."""
 
-_STYLE = {REFUTED: "green", ALIVE: "bold red", OUTSIDE: "dim"}
+_STYLE = {REFUTED: "green", ALIVE: "bold red", OUTSIDE: "dim", EQUIVALENT: "dim"}
 
 
 @frozen
@@ -112,9 +114,14 @@ class Hunt:
     @property
     def exit_code(self) -> int:
         verdicts = {fate.verdict for fate in self.fates.values()}
-        if ALIVE in verdicts:
+        if ALIVE in verdicts or self.stale:
             return SOME_ALIVE
         return REFUTED_ALL if REFUTED in verdicts else NOTHING_SHOWN
+
+    @property
+    def stale(self) -> list[str]:
+        """Mutants that are said to be equivalent, and are refuted."""
+        return [name for (name, _), fate in self.fates.items() if name in self.excused and fate.verdict == REFUTED]
 
     @property
     def at_odds(self) -> list[str]:
@@ -152,7 +159,7 @@ class Hunt:
 
     def _decide(self, piece: _Piece, name: str, fate: Fate) -> None:
         if fate.verdict == ALIVE and name in self.excused:
-            fate = evolve(fate, verdict=OUTSIDE, note=f"equivalent: {self.excused[name]}")
+            fate = evolve(fate, verdict=EQUIVALENT, note=self.excused[name])
         piece.take_out(name)
         piece.under_way = None
         self.fates[name, piece.engine] = fate
@@ -196,29 +203,35 @@ class Hunt:
             reasons: dict[str, list[str]] = {}
             for target in self.targets:
                 fate = self.fates[target.name, engine]
-                if fate.verdict == OUTSIDE:
-                    reasons.setdefault(fate.note, []).append(target.name)
+                if fate.verdict in SPARED:
+                    why = f"outside {engine}" if fate.verdict == OUTSIDE else EQUIVALENT
+                    reasons.setdefault(f"{why}: {fate.note}", []).append(target.name)
             for reason, names in reasons.items():
-                yield f"outside {engine}: {reason}: {', '.join(names)}"
+                yield f"{reason}: {', '.join(names)}"
 
     def _told_alive(self) -> Iterator[str]:
         for row in self.rows:
             if row.fate.verdict == ALIVE:
                 yield f"ALIVE under {row.fate.engine}: {row.target.name} ({row.target.sentence}): {row.fate.note}"
 
+        for name in self.stale:
+            yield f"STALE: {name} is said to be equivalent, and is refuted: take it out of specs/mutants/equivalent.py"
+
     def _told_counts(self) -> Iterator[str]:
         for engine in self.engines:
             fates = [fate for (_, of), fate in self.fates.items() if of == engine]
             counts = Counter(fate.verdict for fate in fates)
-            told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in (REFUTED, ALIVE, OUTSIDE) if counts[verdict])
+            told = ", ".join(f"{counts[verdict]} {verdict}" for verdict in _STYLE if counts[verdict])
             yield f"{engine}: {told}; {', '.join(_medians(fates))}"
+            by = Counter(fate.law or fate.engine for fate in fates if fate.verdict == REFUTED)
+            yield f"refuted by {', '.join(f'{what} {count}' for what, count in by.most_common())}"
 
     def _told_agreement(self) -> Iterator[str]:
         if len(self.engines) < 2:
             return
         by_mutant = [[self.fates[target.name, engine] for engine in self.engines] for target in self.targets]
-        several = [fates for fates in by_mutant if sum(fate.verdict != OUTSIDE for fate in fates) > 1]
-        agreed = sum(len({fate.verdict for fate in fates} - {OUTSIDE}) == 1 for fates in several)
+        several = [fates for fates in by_mutant if sum(fate.verdict not in SPARED for fate in fates) > 1]
+        agreed = sum(len({fate.verdict for fate in fates} - SPARED) == 1 for fates in several)
         yield f"covered by two engines or more: {len(several)} mutants; they agree on {agreed}"
         if self.at_odds:
             yield f"they disagree on {', '.join(self.at_odds)}"
@@ -349,7 +362,7 @@ def _of_generated(one: Generated) -> Target:
     module, _, rest = one.place.partition(":")
     operator = rest.split(": ")[1]
     told = {"module": module, "line": one.line, "place": one.place}
-    return Target(one.mutant.name, operator, f"line {one.line}: {one.place}", "any", told, one.mutant.name)
+    return Target(one.mutant.name, operator, f"line {one.line} of {one.place}", "any", told, one.mutant.name)
 
 
 def _equivalents(targets: Sequence[Target]) -> Mapping[str, str]:

@@ -7,12 +7,12 @@ from attrs import frozen
 RANDOM, EXHAUSTIVE, Z3, CROSSHAIR = "random", "exhaustive", "z3", "crosshair"
 ENGINES = (RANDOM, EXHAUSTIVE, Z3, CROSSHAIR)
 
-REFUTED, ALIVE, OUTSIDE = "refuted", "alive", "outside"
+REFUTED, ALIVE, OUTSIDE, EQUIVALENT = "refuted", "alive", "outside", "equivalent"
 
 
 @frozen
 class Fate:
-    """Refuted, alive, or outside of what the engine speaks of."""
+    """Refuted, alive, outside of what the engine speaks of, or equivalent to what is not mutated."""
 
     engine: str
     verdict: str

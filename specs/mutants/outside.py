@@ -18,10 +18,21 @@ _NO_LIFETIMES = "no contract announces or finishes a request"
 _NOT_DRAINED = "no contract drains events"
 _NO_ARC_TOUCH = "no quick contract touches a block of ARC's"
 _SLOW_ARC = "the contract about ARC's evictions takes minutes, and is left to evictable prove --full"
+_TICKETS = dict.fromkeys(
+    (
+        "ticket-not-looked-at",
+        "ticket-of-another-time",
+        "ticket-of-another-request",
+        "ticket-never-spent",
+        "ticket-covers-any-number",
+    ),
+    "no call carries a ticket there",
+)
 _RESET = "after a reset all that can be seen is as in the beginning, from where it was searched before"
 
 OUTSIDE: dict[str, dict[str, str]] = {
     EXHAUSTIVE: {
+        **_TICKETS,
         "refusal-touches": "two idle keys, and an offer that is refused and names one: it takes batches of 3",
         "arc-size-of-t1-before-the-eviction": "two victims of T1 and T2, and a target between: more than 4 keys",
         "heap-survives-reset": _HIDDEN,
@@ -46,6 +57,7 @@ OUTSIDE: dict[str, dict[str, str]] = {
         "reset-keeps-jobs": _RESET,
     },
     Z3: {
+        **_TICKETS,
         "sizes-told-again": "statistics start empty, and one report is asked for",
         "events-newest-first": _NO_DRAIN,
         "one-event-a-drain": _NO_DRAIN,
@@ -58,6 +70,7 @@ OUTSIDE: dict[str, dict[str, str]] = {
         "finish-aborts-stores": "it walks all blocks, of which there may be any number",
     },
     CROSSHAIR: {
+        **_TICKETS,
         "refusal-touches": "two keys in a call: an offer that is refused and names an idle one takes three",
         "finish-forgets-loads": _NO_LIFETIMES,
         "finish-aborts-stores": _NO_LIFETIMES,

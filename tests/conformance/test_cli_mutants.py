@@ -8,10 +8,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from attrs import asdict, evolve
 from commandline import Run
 
-from evictable.ci.mutants import Hunt, _of_mutant
-from evictable.specs.mutants.fate import ALIVE, OUTSIDE, REFUTED, Fate
+from evictable.ci.mutants import Hunt, _of_mutant, _Piece
+from evictable.specs.mutants.fate import ALIVE, EQUIVALENT, OUTSIDE, REFUTED, Fate
 from evictable.specs.mutants.hunts import HAND_MADE
 from evictable.specs.mutants.registry import MUTANTS, named
 
@@ -133,14 +134,26 @@ def test_the_exit_code(verdicts: dict[str, str], code: int) -> None:
     assert code == hunted(**verdicts).exit_code
 
 
+def test_what_is_said_to_be_equivalent_is_stale_when_it_is_refuted() -> None:
+    hunt = hunted(random=REFUTED)
+    hunt.excused = {MUTANTS[0].name: "nobody could notice"}
+    assert (1, [MUTANTS[0].name]) == (hunt.exit_code, hunt.stale)
+
+
+def test_a_survivor_that_is_equivalent_is_no_failure_alone() -> None:
+    hunt = Hunt([_of_mutant(one) for one in MUTANTS[:2]], ("random",), excused={MUTANTS[0].name: "the same"})
+    piece = _Piece("random", list(hunt.targets))
+    for mutant, verdict in zip(MUTANTS, (ALIVE, REFUTED), strict=False):
+        hunt._take(piece, {"kind": "fate", "mutant": mutant.name, "fate": asdict(Fate("random", verdict))})
+    assert (0, EQUIVALENT) == (hunt.exit_code, hunt.fates[MUTANTS[0].name, "random"].verdict)
+
+
 def test_engines_that_disagree_are_told() -> None:
     assert [MUTANTS[0].name] == hunted(random=REFUTED, z3=ALIVE).at_odds
     assert [] == hunted(random=REFUTED, z3=OUTSIDE).at_odds
 
 
 def test_a_mutant_that_hangs_is_alive(monkeypatch: pytest.MonkeyPatch) -> None:
-    from attrs import evolve
-
     monkeypatch.setattr("evictable.ci.mutants.SILENCE", 2.0)
     hanging = evolve(named("touch-forgotten"), name="hangs", new="\n        while True:\n            pass")
     job = {"source": HAND_MADE, "subject": "impl", "max_calls": 1_000}
