@@ -129,7 +129,7 @@ class Check:
             one = known[index]
             if record["kind"] == "result" and not record["replays"][0]["broken"]:
                 self.stale.append(one)
-            elif record["kind"] in ("error", "crash"):
+            elif record["kind"] in ("error", "crash", "hang"):
                 kind = UsageError if record["kind"] == "error" else Inconclusive
                 raise kind(f"{one.path}: cannot be replayed on {one.subject}: {record['message']}")
 

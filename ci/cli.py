@@ -29,7 +29,7 @@ def cli() -> None:
 _PROFILE = click.option(
     "--profile", default="auto", show_default=True, help="Rules of eviction to judge by: auto, or a profile's name."
 )
-_SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
+_SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or stdio:COMMAND"
 
 
 @cli.command(epilog=_EXIT_CODES)
@@ -129,7 +129,7 @@ def check(
     """Search SUBJECT... for broken laws and show the shortest calls found that break each.
 
     SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
-    fetched once), vllm:PATH (a source checkout) or package.module:factory.
+    fetched once), vllm:PATH (a source checkout), package.module:factory or stdio:COMMAND (any language).
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations

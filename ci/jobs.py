@@ -72,7 +72,7 @@ def run_job(
     run_jobs([payload], on_record)
     if last["kind"] == "error":
         raise UsageError(last["message"])
-    if last["kind"] == "crash":
+    if last["kind"] in ("crash", "hang"):
         raise Inconclusive(last["message"])
     return last
 

@@ -275,6 +275,11 @@ class Raised:
         return f"raises {self.type}" + (f": {self.message}" if self.message else "")
 
 
+MANAGER_DIED, BAD_ANSWER = "ManagerDied", "BadAnswer"
+LOST = frozenset({MANAGER_DIED, BAD_ANSWER})
+"""What a call raises that a manager in another process never answered, or not so that it could be read. It is no
+refusal, whatever was called: nothing of such a manager is as it was."""
+
 Answer = str | Stored | Loaded | Drained | Gauges | None
 Outcome = Answer | Raised
 

@@ -43,6 +43,20 @@ class Snapshot:
     tracker: Mapping[Key, int] | None = None
     """Full only: the counts of the admission tracker, the key that is pushed out next first."""
 
+    def of(self, keys: Collection[Key]) -> Snapshot:
+        """What a snapshot of ``keys`` would be, of a full one."""
+        ref_cnt, slots, evictable = self.ref_cnt, self.slots, self.evictable
+        return Snapshot(
+            ref_cnt={key: ref_cnt[key] for key in keys if key in ref_cnt},
+            slots=None if slots is None else {key: slots[key] for key in keys if key in slots},
+            evictable=None if evictable is None else set(keys).intersection(evictable),
+            num_resident=self.num_resident,
+            num_evictable=self.num_evictable,
+            num_pending=self.num_pending,
+            num_free=self.num_free,
+            num_events=self.num_events,
+        )
+
     def agrees_with(self, expected: Snapshot) -> bool:
         """Whether nothing that both know of differs. ``order`` and ``num_events`` have no counterpart."""
         return (

@@ -103,12 +103,12 @@ def read(lines: Iterable[str]) -> Trace:
     for number, text in enumerate(lines, 1):
         if not text.strip():
             continue
-        record = _object(number, text)
+        record = read_object(number, text)
         if head is None:
             head = read_head(number, record)
         else:
             entries.append(read_entry(number, record))
-            _check_tiers(number, entries[-1], head.tiers)
+            check_tiers(number, entries[-1], head.tiers)
     if head is None:
         raise TraceError(
             max(number, 1), 'the trace is empty; its first line is {"evictable_trace": 1, "capacity": ...}'
@@ -116,7 +116,20 @@ def read(lines: Iterable[str]) -> Trace:
     return Trace(head, tuple(entries))
 
 
-def _check_tiers(number: int, entry: Entry, tiers: int) -> None:
+def read_each(lines: Iterable[str]) -> Iterator[Trace]:
+    """The traces in ``lines``, each beginning with its head. Raises `TraceError`; lines count from the first."""
+    trace: list[str] = []
+    skipped = 0
+    for text in lines:
+        if trace and '"evictable_trace"' in text and "evictable_trace" in read_object(skipped + len(trace) + 1, text):
+            yield read(["\n"] * skipped + trace)
+            skipped, trace = skipped + len(trace), []
+        trace.append(text)
+    yield read(["\n"] * skipped + trace)
+
+
+def check_tiers(number: int, entry: Entry, tiers: int) -> None:
+    """Raises `TraceError` if ``entry`` names a tier that there is not."""
     if entry.call.name in calls.WITH_TIERS and not tiers:
         raise TraceError(number, f'{entry.call.name} needs tiers; the first line has no "tiers"')
     for named in (entry.call, *entry.exchanges):
@@ -125,7 +138,8 @@ def _check_tiers(number: int, entry: Entry, tiers: int) -> None:
             raise TraceError(number, f'"tier" is {tier}; tiers are numbered from 0 to {tiers - 1}')
 
 
-def _object(number: int, text: str) -> Mapping[str, Any]:
+def read_object(number: int, text: str | bytes) -> Mapping[str, Any]:
+    """The JSON object that a line holds. Raises `TraceError`."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
@@ -194,13 +208,23 @@ def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, defaul
 def read_entry(number: int, record: Mapping[str, Any]) -> Entry:
     """The call in ``record``, with what it came to. Raises `TraceError`."""
     call = read_call(number, record)
+    outcome, state = read_answer(number, call, record)
+    return Entry(call, outcome, state, number, _read_exchanges(number, record))
+
+
+def read_answer(number: int, call: Call, record: Mapping[str, Any]) -> tuple[Outcome, Snapshot | None]:
+    """What ``record`` says that ``call`` came to, and the state after it. Raises `TraceError`."""
     outcome: Outcome = NOT_RECORDED
     if "raises" in record:
         outcome = Raised(_typed(number, record, "raises", str), _typed(number, record, "message", str, ""))
     elif "returns" in record:
         outcome = _read_answer(number, call, record["returns"])
-    state = None if record.get("state") is None else _read_state(number, _typed(number, record, "state", dict))
-    return Entry(call, outcome, state, number, _read_exchanges(number, record))
+    return outcome, read_state(number, record)
+
+
+def read_state(number: int, record: Mapping[str, Any]) -> Snapshot | None:
+    """The state in ``record``, if there is one. Raises `TraceError`."""
+    return None if record.get("state") is None else _read_state(number, _typed(number, record, "state", dict))
 
 
 def _read_exchanges(number: int, record: Mapping[str, Any]) -> tuple[Exchange, ...]:

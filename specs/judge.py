@@ -117,7 +117,7 @@ class Judge:
         if isinstance(outcome, Raised):
             struck = call.raises_in in calls.MANAGER_FAULTS
             may_refuse = struck or model.may_refuse(call)
-            excused = bool(misplaced) or may_refuse
+            excused = (bool(misplaced) or may_refuse) and outcome.type not in calls.LOST
             expected: Outcome = outcome if excused else describe_right(model, call)
             right = excused
             if call.name == calls.PREPARE_STORE:
@@ -277,6 +277,8 @@ def describe_right(model: Manager, call: Call) -> str:
     if call.name == calls.PREPARE_STORE:
         plan = model.plan_store(call.keys)
         return "None" if plan.victims is None else f"store {list(plan.new)}, evicting {list(plan.victims)}"
+    if model.misplaced(call) or model.may_refuse(call):
+        return "an answer, or a refusal that changes nothing"
     return "an answer: every key is named as it may be"
 
 

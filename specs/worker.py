@@ -40,6 +40,7 @@ from evictable.specs.soak.records import ending_record, soak_record
 from evictable.specs.soak.soak import Plan, Soak
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.subjects.releases import cache_dir
+from evictable.specs.subjects.stdio import Hung
 from evictable.specs.watch import Watch
 
 Send = Callable[[Mapping[str, Any]], None]
@@ -346,9 +347,27 @@ def main() -> int:
     except (UsageError, traces.TraceError) as error:
         send({"kind": "error", "message": " ".join(str(error).split())})
         return 2
+    except Hung as hung:
+        send({"kind": "hang", "message": str(hung), "trace": list(traces.write(_of_hung(job, hung)))})
+        return 1
     except BrokenPipeError:
         return 1
     return 0
+
+
+def _of_hung(job: Mapping[str, Any], hung: Hung) -> traces.Trace:
+    """The calls up to one that was not answered."""
+    head = traces.Head(
+        hung.setup.capacity,
+        subject=job["subject"],
+        policy=hung.setup.policy,
+        profile=job.get("profile", "auto"),
+        events=hung.setup.events,
+        store_threshold=hung.setup.store_threshold,
+        max_tracker_size=hung.setup.max_tracker_size if hung.setup.store_threshold > 1 else None,
+        discipline=job.get("discipline"),
+    )
+    return traces.Trace(head, tuple(traces.Entry(call) for call in hung.made))
 
 
 if __name__ == "__main__":

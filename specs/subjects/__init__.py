@@ -14,7 +14,11 @@ from evictable.specs.subjects.base import SubjectKind
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _MUTANT = "mutant:"
-_HELP = "a subject is impl, mutant:NAME, vllm, vllm==0.33.0, vllm:PATH (a source checkout) or package.module:factory"
+_STDIO = "stdio:"
+_HELP = (
+    "a subject is impl, mutant:NAME, vllm, vllm==0.33.0, vllm:PATH (a source checkout), package.module:factory "
+    "or stdio:COMMAND"
+)
 
 
 def prepare(name: str, report: Callable[[str], None]) -> str:
@@ -31,6 +35,11 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
 
         mutant = registry.named(name.removeprefix(_MUTANT))
         report(f"{name}: {mutant.sentence}; noticed with {mutant.options}")
+        return name
+    if name.startswith(_STDIO):
+        from evictable.specs.subjects.stdio import words_of
+
+        words_of(name)
         return name
     if name.startswith("vllm=="):
         return f"vllm=={releases.fetch(name.removeprefix('vllm=='), report).name}"
@@ -54,6 +63,10 @@ def load(name: str) -> SubjectKind:
         from evictable.specs.subjects.builtin import kind_of
 
         return kind_of(name, build.build(registry.named(name.removeprefix(_MUTANT))))
+    if name.startswith(_STDIO):
+        from evictable.specs.subjects.stdio import from_command
+
+        return from_command(name)
     if name == "vllm" or name.startswith(("vllm==", "vllm:")):
         from evictable.specs.subjects import releases
         from evictable.specs.subjects.vllm import from_tree
