@@ -498,6 +498,26 @@ def soak(
     return run_soak(options, json_path)
 
 
+@cli.command()
+@click.option("--capacity", type=click.IntRange(min=1), metavar="SLOTS", help="If the first line is no head line.")
+@click.option("--policy", type=click.Choice(["lru", "arc"]), default="lru", show_default=True, help="Likewise.")
+@_PROFILE
+def oracle(capacity: int | None, policy: str, profile: str) -> int:
+    """Answer every call on standard input with what is right, line by line (JSON, the trace format).
+
+    A head line begins anew and is answered by a hello; without --profile its profile holds. A call is answered by what
+    it should come to ("returns"; "raises" where it should be refused), with what is free beside it, and that is taken
+    for what happened. A call with "returns" or "raises" of its own is judged: "right", or the laws that it broke.
+
+    Exit codes: 0; 1 if a recorded answer broke a law; 2 at a line that cannot be read, which is answered by "error".
+    """
+    from evictable.ci.oracle import run_oracle
+    from evictable.model.trace import Head
+
+    _known_profile(profile)
+    return run_oracle(None if capacity is None else Head(capacity, policy=policy), profile)
+
+
 def _known_profile(profile: str) -> None:
     from evictable.model.profiles import PROFILES
 

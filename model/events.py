@@ -52,6 +52,17 @@ class EventLedger:
     def undrained(self) -> bool:
         return bool(self._untold())
 
+    def to_tell(self) -> tuple[Event, ...]:
+        """One way to tell all that is still to be told; of what a reset may discard, nothing."""
+        waiting = {key: list(min(readings, key=len)) for key, readings in self._waiting.items()}
+        told = []
+        for turn in range(max(map(len, waiting.values()), default=0)):
+            for removed in (True, False):
+                keys = tuple(key for key, facts in waiting.items() if facts[turn : turn + 1] == [removed])
+                if keys:
+                    told.append(Event(removed, keys))
+        return tuple(told)
+
     def delivered(self, events: Iterable[Event], *, whole: bool) -> list[Breach]:
         """A drain delivered ``events``; ``whole`` if it came to its end. Returns what is wrong with it."""
         faults = []
