@@ -518,6 +518,26 @@ def oracle(capacity: int | None, policy: str, profile: str) -> int:
     return run_oracle(None if capacity is None else Head(capacity, policy=policy), profile)
 
 
+@cli.command()
+@click.option(
+    "--dir",
+    "folder",
+    type=click.Path(path_type=Path),
+    default=Path("golden"),
+    show_default=True,
+    metavar="DIR",
+    help="Where the files go, and a README.md with a table of what each covers.",
+)
+def golden(folder: Path) -> int:
+    """Write golden traces: every call in every state of small worlds, with answers and states, a file a profile.
+
+    For tests of an implementation in another language. The same files come with this package, in specs/golden.
+    """
+    from evictable.ci.golden import run_golden
+
+    return run_golden(folder)
+
+
 def _known_profile(profile: str) -> None:
     from evictable.model.profiles import PROFILES
 

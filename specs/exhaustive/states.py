@@ -37,7 +37,9 @@ class Identity:
     orbit: int
     """How many states there are that differ from it in the names of keys and requests only, itself included."""
     classes: tuple[int, ...]
-    """For each key which class it belongs to: keys of a class can be exchanged."""
+    """For each key which class it belongs to: keys of a class can be exchanged. The same in all states of this name."""
+    places: tuple[int, ...] = ()
+    """For each request which place it takes: likewise the same."""
 
 
 @define
@@ -60,21 +62,23 @@ class Identifier:
             renamings = itertools.permutations(places)
         best: Hashable = None
         facts: list[Facts] = []
+        places_taken: tuple[int, ...] = ()
         times = 0
         for renaming in renamings:
             said = _Said(model, promises, discipline, seen, dict(zip(self.requests, renaming, strict=True)))
             of_keys = [tuple(said.of_key.get(key, ())) for key in self.keys]
             name: Any = (tuple(sorted(of_keys) if self.reduced else of_keys), said.of_all, last)
             if best is None or name < best:
-                best, facts, times = name, of_keys, 1
+                best, facts, times, places_taken = name, of_keys, 1, renaming
             elif name == best:
                 times += 1
         if not self.reduced:
-            return Identity(best, 1, tuple(range(len(self.keys))))
+            return Identity(best, 1, tuple(range(len(self.keys))), places_taken)
         same = Counter(facts)
         orbit = factorial(len(self.keys)) // prod(map(factorial, same.values()))
-        classes = {said: number for number, said in enumerate(same)}
-        return Identity(best, orbit * factorial(len(places)) // times, tuple(classes[said] for said in facts))
+        classes = {said: number for number, said in enumerate(sorted(same))}
+        of_keys = [classes[said] for said in facts]
+        return Identity(best, orbit * factorial(len(places)) // times, tuple(of_keys), places_taken)
 
 
 class _Said:

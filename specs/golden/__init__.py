@@ -1,0 +1,1 @@
+"""Golden traces: what is right in small worlds, as data, for implementations in any language."""
