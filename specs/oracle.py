@@ -53,6 +53,9 @@ class Expectation:
     evicted_keys: tuple[Key, ...] | None = None
     """Of a store, where the order is not exact: the keys that may make room, as many as in the answer."""
 
+    breaks: str | None = None
+    """A law that even the right outcome breaks: `arc-no-fallback` refuses where there is room."""
+
     def record(self) -> dict[str, Any]:
         """As a line of a trace, with the freedoms beside the answer."""
         record = traces.outcome_record(self.outcome)
@@ -60,6 +63,8 @@ class Expectation:
             record |= {"misplaced": list(self.misplaced), "or": traces.outcome_record(self.otherwise)}
         elif self.may_raise:
             record["may_raise"] = True
+        if self.breaks is not None:
+            record["breaks"] = self.breaks
         free = {"block_ids": self.block_ids, "evicted_keys": self.evicted_keys}
         free = {name: list(allowed) for name, allowed in free.items() if allowed is not None}
         return record | {"free": free} if free else record
@@ -152,9 +157,12 @@ class Oracle:
 
     def _of_good(self, call: Call, may_raise: bool) -> Expectation:
         answer = right_answer(self.model, call)
+        model = self.model
+        if call.name == calls.PREPARE_STORE and answer is None:
+            has_room = model.admission.threshold < 2 and model.plan_store(call.keys).has_room
+            return Expectation(answer, may_raise, breaks="no-false-refusal" if has_room else None)
         if not isinstance(answer, Stored) or not answer.keys_to_store:
             return Expectation(answer, may_raise)
-        model = self.model
         slots: tuple[int, ...] | None = None
         if model.capacity <= SHOWN:
             leaving = {model.slots[key] for key in answer.evicted_keys}

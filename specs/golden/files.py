@@ -21,7 +21,8 @@ FREE = (
     "block_ids of prepare_store: any free slots, each once; a load then names the slot that your manager took",
     "evicted_keys: in any sequence",
     "take_events: in any batches; the facts about one key in their sequence",
-    "state: of a call without one it is as before; slots are free as above; evictable and order are in eviction order",
+    "state: of a call without one it is as before; slots are free as above; evictable is in eviction order, under arc in "
+    "any; order is, under arc, T1, T2, B1, B2 and the target of T1, else every key that has a place, first victim first",
 )
 """What another implementation may do otherwise."""
 
@@ -34,18 +35,17 @@ def _scope(
 
 _TOLD = _scope(1, 2, 2, events=True)
 _LRU = (_TOLD, _scope(2, 3, 2), _scope(2, 3, 2, 2))
-_ARC = (_scope(1, 1, 1, 2, events=True), _scope(1, 2, 2), _scope(2, 3, 1))
 _BY_REQUEST = (_scope(1, 2, 2, lifetimes=True), _scope(1, 1, 1, 2, events=True), _scope(2, 3, 1))
 SCOPES: dict[str, tuple[Scope, ...]] = {
     "lru-scan": _LRU,
-    "lru-evictable": (*_LRU, _scope(3, 4, 2)),
+    "lru-evictable": (*_LRU, _scope(1, 2, 1, lifetimes=True), _scope(2, 4, 2), _scope(3, 4, 2)),
     "lru-ranked": _BY_REQUEST,
-    "arc-no-fallback": _ARC,
-    "arc": _ARC,
+    "arc": (_scope(1, 1, 1, 2, events=True), _scope(1, 2, 2), _scope(2, 3, 1)),
     "arc-request": (_scope(1, 2, 1, lifetimes=True), _scope(1, 2, 1)),
 }
 """The worlds of each profile, small ones first. `any` has no file: where every victim is right, nothing is prescribed
-after the first. Nor has `lru-ranked-request`: without positions of tokens, which are in no scope, it is `lru-ranked`."""
+after the first. Nor has `lru-ranked-request`: without positions of tokens, which are in no scope, it is `lru-ranked`; nor
+`arc-no-fallback`, which refuses where there is room (`no-false-refusal`): nobody should be held to that."""
 
 
 @frozen
@@ -129,7 +129,11 @@ each scope has `covers`, which is the table below, and `free`, which says what m
 
 Callers keep the contract: no call here may raise, and nothing is said of wrong calls, tickets, tiers, thresholds or
 token positions. `lru-ranked-request` has no file, because without positions it is `lru-ranked`; `any` has none, because
-it prescribes no victim. States and calls are covered up to renaming of keys and requests.
+it prescribes no victim, and `arc-no-fallback` has none, because it refuses where there is room. States and calls are
+covered up to renaming of keys and requests.
+
+Compare the states, too, where your manager can show its own, above all `evictable` as a list: a wrong order is in the
+state at once, and in the answers only when something is evicted, which need not follow in the same trace.
 
 | file | traces | calls | bytes | covers |
 |---|---|---|---|---|
