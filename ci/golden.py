@@ -17,6 +17,7 @@ def run_golden(folder: Path) -> int:
         made.append(golden := make(profile))
         path = folder / f"{profile}.jsonl"
         write_text(path, golden.lines)
-        out.print(f"{path}: {golden.num_traces:,} traces, {golden.num_calls:,} calls, {golden.size:,} bytes", markup=False)
+        counts = f"{golden.num_traces:,} traces, {golden.num_calls:,} calls, {golden.size:,} bytes"
+        out.print(f"{path}: {counts}", markup=False)
     write_text(folder / "README.md", readme(made).splitlines())
     return 0

@@ -54,7 +54,10 @@ class EventLedger:
 
     def to_tell(self) -> tuple[Event, ...]:
         """One way to tell all that is still to be told; of what a reset may discard, nothing."""
-        waiting = {key: list(min(readings, key=len)) for key, readings in self._waiting.items()}
+        waiting: dict[Key, list[bool]] = {}
+        for key, readings in self._waiting.items():
+            shortest = min(readings, key=len)
+            waiting[key] = list(shortest)
         told = []
         for turn in range(max(map(len, waiting.values()), default=0)):
             for removed in (True, False):

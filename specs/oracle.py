@@ -19,6 +19,7 @@ from evictable.model.exchanges import Exchange
 from evictable.model.manager import Manager, StorePlan
 from evictable.model.profiles import PROFILES
 from evictable.model.snapshot import Snapshot
+from evictable.model.tiers import TieredManager
 from evictable.model.trace import NOT_RECORDED, Head, TraceError
 from evictable.model.trace_stdio import Hello, hello_record
 from evictable.specs.counterexamples import setup_of
@@ -65,8 +66,8 @@ class Expectation:
             record["may_raise"] = True
         if self.breaks is not None:
             record["breaks"] = self.breaks
-        free = {"block_ids": self.block_ids, "evicted_keys": self.evicted_keys}
-        free = {name: list(allowed) for name, allowed in free.items() if allowed is not None}
+        choices = {"block_ids": self.block_ids, "evicted_keys": self.evicted_keys}
+        free = {name: list(allowed) for name, allowed in choices.items() if allowed is not None}
         return record | {"free": free} if free else record
 
 
@@ -109,12 +110,12 @@ class Oracle:
     def expect(self, call: Call) -> Expectation:
         """What ``call`` may come to if it is made now. Nothing changes.
 
-        Costs the keys of the call; of a store under a threshold, or under an order that heeds requests, the whole state.
+        Costs the keys of the call; a store under a threshold, or under an order that heeds requests, the whole state.
         Raises `Parted` after a broken law, and `UsageError` for a call that needs tiers.
         """
         self._together()
         model = self.model
-        if call.name in calls.WITH_TIERS or getattr(model, "num_tiers", 0):
+        if call.name in calls.WITH_TIERS or isinstance(model, TieredManager):
             raise UsageError(f"{call.name}: with tiers there is more than one right answer; record the answers instead")
         places = set(model.misplaced(call))
         if not places:
@@ -128,7 +129,7 @@ class Oracle:
     def observe(
         self, call: Call, outcome: Outcome, state: Snapshot | None = None, exchanges: Sequence[Exchange] = ()
     ) -> tuple[Broken, ...]:
-        """The laws that ``call`` broke by coming to ``outcome``, and to ``state`` if that is known; none if it is right.
+        """The laws that ``call`` broke by coming to ``outcome`` (and to ``state``, if known); none if it is right.
 
         Raises `Parted` after a broken law.
         """
@@ -255,7 +256,7 @@ class Stream:
         oracle = self._oracle
         assert oracle is not None
         entry = traces.read_entry(number, record)
-        traces.check_tiers(number, entry, getattr(oracle.model, "num_tiers", 0))
+        traces.check_tiers(number, entry, oracle.model.num_tiers if isinstance(oracle.model, TieredManager) else 0)
         if oracle.parted:
             return {"right": None, "message": f"not judged: a law was broken in line {self._broken_at}"}
         if entry.outcome is NOT_RECORDED:

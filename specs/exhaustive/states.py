@@ -77,8 +77,8 @@ class Identifier:
         same = Counter(facts)
         orbit = factorial(len(self.keys)) // prod(map(factorial, same.values()))
         classes = {said: number for number, said in enumerate(sorted(same))}
-        of_keys = [classes[said] for said in facts]
-        return Identity(best, orbit * factorial(len(places)) // times, tuple(of_keys), places_taken)
+        every = orbit * factorial(len(places)) // times
+        return Identity(best, every, tuple(classes[said] for said in facts), places_taken)
 
 
 class _Said:

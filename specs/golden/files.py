@@ -21,8 +21,8 @@ FREE = (
     "block_ids of prepare_store: any free slots, each once; a load then names the slot that your manager took",
     "evicted_keys: in any sequence",
     "take_events: in any batches; the facts about one key in their sequence",
-    "state: of a call without one it is as before; slots are free as above; evictable is in eviction order, under arc in "
-    "any; order is, under arc, T1, T2, B1, B2 and the target of T1, else every key that has a place, first victim first",
+    "state: of a call without one it is as before; slots are free as above; evictable is in eviction order, under arc "
+    "in any; order is, under arc, T1, T2, B1, B2 and the target of T1, else every key with a place, next victim first",
 )
 """What another implementation may do otherwise."""
 
@@ -43,9 +43,12 @@ SCOPES: dict[str, tuple[Scope, ...]] = {
     "arc": (_scope(1, 1, 1, 2, events=True), _scope(1, 2, 2), _scope(2, 3, 1)),
     "arc-request": (_scope(1, 2, 1, lifetimes=True), _scope(1, 2, 1)),
 }
-"""The worlds of each profile, small ones first. `any` has no file: where every victim is right, nothing is prescribed
-after the first. Nor has `lru-ranked-request`: without positions of tokens, which are in no scope, it is `lru-ranked`; nor
-`arc-no-fallback`, which refuses where there is room (`no-false-refusal`): nobody should be held to that."""
+"""The worlds of each profile, small ones first.
+
+`any` has no file: where every victim is right, nothing is prescribed after the first. Nor has `lru-ranked-request`:
+without positions of tokens, which are in no scope, it is `lru-ranked`; nor `arc-no-fallback`, which refuses where there
+is room (`no-false-refusal`): nobody should be held to that.
+"""
 
 
 @frozen
@@ -74,8 +77,9 @@ def make(profile: str) -> Golden:
         scope = evolve(scope, setup=evolve(scope.setup, policy="arc" if profile.startswith("arc") else "lru"))
         tours = Tours(scope, profile)
         covers.append(
-            f"every call but get_stats that the contract allows, in each of the {len(tours.graph):,} states of {scope}, "
-            f"batches up to {scope.batch}: {tours.num_transitions:,} transitions up to renaming of keys and requests"
+            f"every call but get_stats that the contract allows, in each of the {len(tours.graph):,} states of "
+            f"{scope}, batches up to {scope.batch}: {tours.num_transitions:,} transitions up to renaming of keys and "
+            "requests"
         )
         for number, path in enumerate(tours.paths()):
             lines += _trace(profile, scope, path, covers[-1] if number == 0 else None)

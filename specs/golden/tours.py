@@ -1,8 +1,8 @@
 """Paths through a small world that together make every call in every state of it, on the model alone.
 
-States and calls are taken up to renaming of keys and requests, and of the caller nothing is taken into a state that it
-can find out at once: keys are looked up where they are to be loaded and were not. The paths are greedy: whatever was not made yet here,
-else the nearest state where something was not; none is claimed to be a shortest.
+States and calls are taken up to renaming of keys and requests, and what a caller has looked up is no part of a state:
+keys are looked up where they are to be loaded and were not. The paths are greedy: whatever was not made yet here, else
+the nearest state where something was not; none is claimed to be a shortest.
 """
 
 from __future__ import annotations

@@ -47,12 +47,10 @@ class Child:
             start_new_session=True,
             preexec_fn=_die_with_parent if sys.platform == "linux" else None,
         )
-        assert self._process.stdin and self._process.stdout and self._process.stderr
-        self._in = self._process.stdin.fileno()
-        self._out = self._process.stdout.fileno()
-        self._err = self._process.stderr.fileno()
-        for pipe in (self._in, self._out, self._err):
-            os.set_blocking(pipe, False)
+        self._pipes = [pipe for pipe in (self._process.stdin, self._process.stdout, self._process.stderr) if pipe]
+        self._in, self._out, self._err = (pipe.fileno() for pipe in self._pipes)
+        for pipe in self._pipes:
+            os.set_blocking(pipe.fileno(), False)
         self._poll = select.poll()
         self._poll.register(self._out, select.POLLIN)
         self._poll.register(self._err, select.POLLIN)
@@ -98,9 +96,8 @@ class Child:
         with contextlib.suppress(OSError):
             os.killpg(self._process.pid, signal.SIGKILL)  # and what it started
         self._process.wait()
-        for pipe in (self._process.stdin, self._process.stdout, self._process.stderr):
-            if pipe is not None:
-                pipe.close()
+        for pipe in self._pipes:
+            pipe.close()
 
     def _write(self, rest: memoryview) -> memoryview:
         try:

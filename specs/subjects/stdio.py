@@ -16,7 +16,7 @@ import shutil
 from collections.abc import Collection
 from functools import cache
 
-from attrs import define, evolve, field
+from attrs import define, evolve
 
 from evictable.model.calls import BAD_ANSWER, MANAGER_DIED, Answer, Call, Key, Outcome, Raised
 from evictable.model.exchanges import Exchange

@@ -113,6 +113,8 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_wheel_holds_the_sources(wheel: Path) -> None:
     expected = {str(Path("evictable", file)): (ROOT / file).read_bytes() for file in sources(*HOUSES)}
     expected |= {f"evictable/{house}/py.typed": b"" for house in HOUSES}
+    golden = [file for pattern in ("*.jsonl", "README.md") for file in (ROOT / "specs" / "golden").glob(pattern)]
+    expected |= {str(Path("evictable", file.relative_to(ROOT))): file.read_bytes() for file in golden}
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert sorted(expected) == sorted(names)

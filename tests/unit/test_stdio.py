@@ -16,6 +16,7 @@ from evictable.model.trace import TraceError
 from evictable.model.trace_stdio import Hello, hello_record, read_hello
 from evictable.specs.errors import UsageError
 from evictable.specs.session import Session, outcome_of
+from evictable.specs.shrink import Shrinker
 from evictable.specs.subjects import prepare
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.stdio import Hung, StdioSubject, from_command
@@ -147,6 +148,15 @@ def test_a_manager_that_dies_has_refused_nothing(way: str) -> None:
     assert session.judge.model.may_refuse(LOOKUP)
     session.step(LOOKUP)
     assert ["answer"] == [broken.law.id for broken in session.broken]
+
+
+def test_a_crash_is_shrunk_like_any_broken_law() -> None:
+    announced = [Call(calls.ON_NEW_REQUEST, request=request) for request in ("r1", "r2")]
+    made = [*announced, BEFORE, Call(calls.TOUCH, (1, 7), "r2"), BEFORE, LOOKUP, BEFORE]
+    found = Shrinker(from_command(command("crash")), "any", "contract", "answer").shrink(Setup(3), made)
+    assert found is not None
+    assert (calls.ON_NEW_REQUEST, calls.LOOKUP) == tuple(call.name for call in found.calls)
+    assert "IndexError: pop from empty list" in found.difference_of().difference.observed
 
 
 def test_a_refusal_of_a_careless_call_is_right() -> None:
