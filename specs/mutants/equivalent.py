@@ -77,6 +77,8 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "of the numbers that tell when a key was last moved only which is larger counts",
         (
+            f"{_ARC}.__init__: constant: 0 -> 1",
+            f"{_ARC}.__init__: constant: 0 -> -1",
             f"{_ARC}._append: constant: 1 -> 2",
             f"{_LRU}.__init__: constant: 0 -> 1",
             f"{_LRU}.__init__: constant: 0 -> -1",
