@@ -93,6 +93,10 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         (f"{_ARC}.evict: branch: if victim[1] is self.b1: -> if True:",),
     ),
     (
+        "a block came into T2 when it was ready, and what is ready is never stored again",
+        (f"{_ARC}.touch: boolean: block.ref_cnt >= 0 or key in self.t2 -> block.ref_cnt >= 0",),
+    ),
+    (
         "a second restore of the same checkpoint puts the keys where they stood then, noted once or twice",
         (f"{_ARC}.restore: delete: notes.places.clear() -> pass",),
     ),
