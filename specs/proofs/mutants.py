@@ -66,7 +66,6 @@ OF_IMPL: tuple[Refuted, ...] = (
     Refuted("pinned-once-per-call", "load-refines-model", 2),
     Refuted("load-slots-sorted", "load-refines-model", 2),
     Refuted("no-mark-when-unpinned", "unload-refines-model"),
-    Refuted("mark-at-every-unpin", "unload-refines-model"),
     Refuted("unpinned-once-per-call", "unload-refines-model", 2),
     Refuted("unpinned-backwards", "unload-refines-model", 2),
     Refuted("touch-forgotten", "touch-refines-model"),
