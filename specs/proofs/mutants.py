@@ -189,8 +189,8 @@ OF_MODEL_TEXT: tuple[ModelMutant, ...] = (
         "loads-recorded-once",
         "the second load of a key by the same request is not recorded",
         manager,
-        "self.loads[request, key] = self.loads.get((request, key), 0) + 1",
-        "self.loads[request, key] = 1",
+        "self.loads[owner, key] = self.loads.get((owner, key), 0) + 1",
+        "self.loads[owner, key] = 1",
         "model-load-preserves-laws",
     ),
     ModelMutant(
