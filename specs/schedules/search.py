@@ -162,8 +162,11 @@ def interleave(
 ) -> Iterator[Outcomes]:
     """One pair after the other, each for an equal share of half the time; what is cut off once more, for what is left.
 
-    So no pair with many schedules takes the time of one in which a race is found at once.
+    So no pair with many schedules takes the time of one in which a race is found at once. Raises `UsageError` of a
+    subject whose threads are not here.
     """
+    if not kind.threads:
+        raise UsageError(f"{kind.name}: threads of another process cannot be interleaved; name a subject in Python")
     started = time.monotonic()
     cut_off = []
     for pair in asked:

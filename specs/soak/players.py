@@ -135,7 +135,8 @@ class Player:
         if self.faults and self.random.random() < (TIER_FAULT_RATE if tiers else FAULT_RATE):
             # Above tiers it is those that raise: what else does, a manager may lay at a tier's door and go on.
             places = calls.TIER_FAULTS if tiers else self.session.subject.faults.places
-            call = evolve(call, raises_in=self.random.choice(places), at=self.random.choice((1, 1, 2, 3)))
+            if places:  # in another process there are none
+                call = evolve(call, raises_in=self.random.choice(places), at=self.random.choice((1, 1, 2, 3)))
         return self.step(call)
 
 

@@ -72,3 +72,5 @@ class SubjectKind:
     """Whether its preparations answer with tickets (``spec.ticket``) that its completions take."""
     request_level: bool = True
     """Whether its tiers can want whole requests."""
+    threads: bool = True
+    """Whether its own lines run in this process, where threads can be interleaved."""

@@ -176,6 +176,8 @@ def load_policy(name: str, policy: str) -> PolicyKind:
         return _of_impl(name, policy)
     if name == "vllm" or name.startswith(("vllm==", "vllm:")):
         return _of_vllm(name, policy)
+    if name.startswith("stdio:"):
+        raise UsageError(f"{name}: a policy by itself cannot be called in another process; leave out --level policy")
     return _of_class(name)
 
 

@@ -85,6 +85,7 @@ def from_command(name: str, patience: float = PATIENCE, starting: float = STARTI
         events=first.events,
         tickets=first.tickets,
         request_level=False,
+        threads=False,
     )
 
 

@@ -93,6 +93,23 @@ def test_golden_traces_without_python(manager: str, code: int) -> None:
     assert ("are right" if code == 0 else "free slots: expected") in done.stdout
 
 
+@pytest.mark.parametrize(
+    ("arguments", "problem"),
+    [
+        (("check", "--level", "policy"), "a policy by itself cannot be called in another process; leave out --level"),
+        (("check", "--tiers", 1), "a manager in another process has no tiers; leave out --tiers"),
+        (("schedules", "--lock", "none"), "threads of another process cannot be interleaved; name a subject in Python"),
+    ],
+)
+def test_what_another_process_cannot_have_is_one_line(
+    arguments: tuple[object, ...], problem: str, evictable: Run
+) -> None:
+    done = evictable(arguments[0], f"{CHILD} well", *arguments[1:])
+    assert 2 == done.returncode
+    assert problem in done.stderr
+    assert "Traceback" not in done.stderr
+
+
 def test_a_command_that_shakes_no_hands_is_one_line(evictable: Run) -> None:
     done = evictable("check", "stdio:cat /dev/null", "--max-calls", 10)
     assert 2 == done.returncode
