@@ -17,7 +17,7 @@ def say(record: object) -> None:
     print(json.dumps(record), flush=True)
 
 
-def begin(way: str) -> None:
+def begin(way: str, begun: bool) -> None:
     if way == "no-start":
         sys.exit("RuntimeError: no such file")
     elif way == "no-greeting":
@@ -30,6 +30,8 @@ def begin(way: str) -> None:
         say({**HELLO, "patience": 3600})
     elif way == "no-policy":
         say({"error": "there is\nno policy"})
+    elif way == "no-second" and begun:
+        sys.exit(0)
     elif way == "no-answer":
         time.sleep(60)
     else:
@@ -60,10 +62,12 @@ def misbehave(way: str) -> None:
         say({"returns": "MISS"})
 
 
+begun = False
 for line in sys.stdin:
     asked = json.loads(line)
     if "evictable_trace" in asked:
-        begin(sys.argv[1])
+        begin(sys.argv[1], begun)
+        begun = True
     elif asked["call"] == "lookup" and asked["keys"] == [7]:
         misbehave(sys.argv[1])
     else:

@@ -163,6 +163,7 @@ class StdioSubject:
         self._setup = setup
         self._made: list[Call] = []
         self._lost: Raised | None = None
+        self._hung: Hung | None = None
         self._state = host.construct(setup, self).state
         self._shows = self._state is not None
 
@@ -174,6 +175,8 @@ class StdioSubject:
         return ()
 
     def perform(self, call: Call) -> Answer:
+        if self._hung is not None:
+            raise self._hung  # whoever brings a run to its end is told, too
         if self._lost is None and self._host.guest is not self:
             self._host.construct(self._setup, self)
             for made in self._made:
@@ -205,7 +208,8 @@ class StdioSubject:
         except Silent as error:
             host.child = None
             message = f"{call} did not come back: {error}, as call {number} after construction"
-            raise Hung(message, self._setup, tuple(self._made)) from None
+            self._hung = Hung(message, self._setup, tuple(self._made))
+            raise self._hung from None
         except Gone as error:
             host.child = None
             self._lost = outcome = Raised(MANAGER_DIED, _one_line(error))

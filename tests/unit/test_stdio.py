@@ -64,6 +64,12 @@ def test_silence_is_no_handshake() -> None:
         from_command(command("no-answer"), starting=0.1)
 
 
+def test_one_process_serves_one_manager_after_another() -> None:
+    kind = from_command(command("no-second"))
+    with pytest.raises(UsageError, match=r"does not construct another manager \(the process ended with 0\)"):
+        kind.make(Setup(1))
+
+
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
@@ -111,6 +117,8 @@ def test_a_hang_carries_the_calls_and_is_no_exception_of_the_manager() -> None:
         subject.perform(BEFORE)
         with pytest.raises(Hung, match=r"lookup\(7, request=r1\) did not come back: no answer in 0\.3 s") as hung:
             outcome_of(subject, LOOKUP)
+        with pytest.raises(Hung):
+            outcome_of(subject, BEFORE)
     assert (BEFORE, LOOKUP) == hung.value.made
 
 
