@@ -108,6 +108,12 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH or package.module:factory"
     metavar="DIR",
     help="Where counterexamples go.",
 )
+@click.option(
+    "--host",
+    metavar="SUBJECT",
+    help="The manager that hosts SUBJECT, a cache policy class: impl (the default), vllm==0.33.0 and so on. "
+    "SUBJECT@HOST says the same.",
+)
 def check(
     subject: tuple[str, ...],
     policy: str,
@@ -125,21 +131,27 @@ def check(
     expect_path: Path | None,
     json_path: Path | None,
     trace_dir: Path,
+    host: str | None,
 ) -> int:
     """Search SUBJECT... for broken laws and show the shortest calls found that break each.
 
     SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
-    fetched once), vllm:PATH (a source checkout) or package.module:factory.
+    fetched once), vllm:PATH (a source checkout) or package.module:Name, a manager factory or a cache policy class.
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
     from evictable.ci.levels import POLICY, disciplines_at, engines_at, refuse_at_policy_level
     from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
     from evictable.specs.search import EXHAUSTIVE, SCHEDULER
+    from evictable.specs.subjects import hosted
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
+    if host is not None:
+        subject = tuple(hosted(name, host) for name in subject or ("impl",))
     if level == POLICY:
+        if host is not None:
+            raise UsageError("--level policy judges a policy without its manager: leave out --host")
         refuse_at_policy_level(
             hostile=discipline == HOSTILE,
             engine=engine,

@@ -1,4 +1,4 @@
-"""Anybody's manager: ``package.module:factory``."""
+"""Anybody's manager, or anybody's cache policy in the built-in one: ``package.module:factory``."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from evictable.impl import ReqContext
 from evictable.impl.tiering.base import SecondaryTierManager
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+from evictable.specs.subjects.hosts import in_builtin, is_policy
 from evictable.specs.subjects.managers import ManagerSubject, constructor_arguments, parameters_of, takes_anything
 from evictable.specs.subjects.scripted import Script, scripted_tiers
 from evictable.specs.subjects.tiers import TieredSubject, refuse_threshold
@@ -34,9 +35,12 @@ def from_factory(name: str) -> SubjectKind:
     """The subject that the named callable constructs. The working directory is importable.
 
     The callable takes ``num_blocks`` (or ``num_chunks``) and, if it has them, ``cache_policy``, ``enable_events``
-    and ``secondary_tiers``. Raises `UsageError` if it cannot be imported, and when it raises.
+    and ``secondary_tiers``. A class that is a cache policy by what it has is hosted in the built-in manager. Raises
+    `UsageError` if it cannot be imported, and when it raises.
     """
     factory = found_by(name)
+    if is_policy(factory):
+        return in_builtin(name, factory)
     attribute = name.partition(":")[2]
 
     def make(setup: Setup) -> Subject:
