@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -41,7 +42,11 @@ def from_factory(name: str) -> SubjectKind:
     factory = found_by(name)
     if is_policy(factory):
         return in_builtin(name, factory)
-    attribute = name.partition(":")[2]
+    return of_callable(name, factory, name.partition(":")[2])
+
+
+def of_callable(name: str, factory: Callable[..., Any], attribute: str) -> SubjectKind:
+    """The subject that ``factory`` constructs, as in `from_factory`; messages call it ``attribute``."""
 
     def make(setup: Setup) -> Subject:
         arguments = constructor_arguments(factory, setup, name)
