@@ -510,6 +510,18 @@ def soak(
     return run_soak(options, json_path)
 
 
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--pytest", "as_pytest", is_flag=True, required=True, help="As a test that pytest runs.")
+@click.option("--subject", help=f"Whose answers count: {_SUBJECT_HELP}. Default: the recorded ones.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+def export(trace: Path, as_pytest: bool, subject: str | None, output: Path | None) -> int:
+    """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law."""
+    from evictable.ci.export import run_export
+
+    return run_export(trace, subject, output)
+
+
 def _known_profile(profile: str) -> None:
     from evictable.model.profiles import PROFILES
 
