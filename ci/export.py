@@ -63,7 +63,7 @@ def scene_of(path: Path, trace: Trace) -> Scene:
             model = deepcopy(judge_model)
             before = model.snapshot(None)
     except UsageError as error:
-        raise UsageError(f"{path}: {error}, of whom it was recorded") from error
+        raise UsageError(f"{path}: {error}") from error
     if not broken:
         raise UsageError(f"{path}: breaks no law; export a counterexample, or name a --subject that breaks one")
     last = trace.entries[made - 1]

@@ -98,11 +98,16 @@ def text_of(project: Project, scene: Scene) -> str:
     parts = [
         _docstring(project, scene),
         "\n".join(writer.imports()),
-        f'LAW = "{scene.law.id}: {scene.law.sentence}"',
+        _law(f"{scene.law.id}: {scene.law.sentence}"),
         *writer.helpers(),
         f"def test_{scene.law.id.replace('-', '_')}():\n{indent(body, '    ')}",
     ]
     return "\n\n".join(parts[:3]) + "\n\n\n" + "\n\n\n".join(parts[3:]) + "\n"
+
+
+def _law(sentence: str) -> str:
+    lines = wrap(sentence, _WIDTH - 10, drop_whitespace=False)
+    return "LAW = (\n" + "".join(f"    {_literal(line)}\n" for line in lines) + ")"
 
 
 def _docstring(project: Project, scene: Scene) -> str:
@@ -165,7 +170,8 @@ class _Writer:
             line += "\ntold.clear()"
         line = self._struck(entry.call, line)
         if isinstance(entry.outcome, Raised):
-            yield f"try:\n{indent(line, '    ')}\nexcept Exception:\n    pass\nelse:\n    return  # what follows depends on it"
+            yield f"try:\n{indent(line, '    ')}\nexcept Exception:\n    pass"
+            yield "else:\n    return  # what follows depends on it"
         elif careless:
             yield f"try:\n{indent(line, '    ')}\nexcept Exception:\n    return  # refused, which is right, too"
         else:
