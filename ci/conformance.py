@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import shlex
 import sys
+import warnings
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -96,17 +97,29 @@ def job(config: pytest.Config, subject: str, discipline: str, *, several: bool) 
 
 def searched(config: pytest.Config, key: Any, run: Run) -> Cell:
     """The result of a search, which is run once in this process. Its counterexamples are written."""
-    from evictable.ci.files import file_name, write_text
-
     found = config.stash.setdefault(_CELLS, {})
     if key not in found:
         cell = found[key] = run()
         folder = Path(config.getoption("evictable_trace_dir"))
         for violation in cell.violations.values():
-            name = file_name(cell.subject, cell.policy, cell.discipline, violation.id)
-            violation.path = folder / f"{name}.jsonl"
-            write_text(violation.path, violation.lines)
+            violation.path = _written(folder, cell, violation.id, violation.lines)
+        if cell.hung is not None and (path := _written(folder, cell, "hang", cell.hung)) is not None:
+            cell.problem = f"{cell.problem}; the calls are in {path}"
     return found[key]
+
+
+def _written(folder: Path, cell: Cell, name: str, lines: list[str]) -> Path | None:
+    """Where a trace is now. What was found is told also where it cannot be written."""
+    from evictable.ci.files import file_name, write_text
+    from evictable.specs.errors import UsageError
+
+    path = folder / f"{file_name(cell.subject, cell.policy, cell.discipline, name)}.jsonl"
+    try:
+        write_text(path, lines)
+    except UsageError as error:
+        warnings.warn(str(error), stacklevel=2)
+        return None
+    return path
 
 
 def settle(cell: Cell, law: str, profile: str, replayed_by: Callable[[Path], str] | None = None) -> None:
