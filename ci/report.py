@@ -25,6 +25,8 @@ from evictable.model.trace import Trace
 
 _STYLE = {"conforms": "bold green", "violates": "bold red", "inconclusive": "bold yellow"}
 _LOG_WIDTH = 160
+FIRST_USES = 3
+"""Of what raised: how often at each of these uses, and at all later ones together."""
 
 
 class _Console(Console):
@@ -105,7 +107,7 @@ def show_faults(out: Console, cell: Cell) -> None:
     for heading in ("call", "raises", "uses in one call", "struck at use (times)", "breaks (calls)"):
         table.add_column(heading)
     for row in cell.faults:
-        struck = " ".join(f"{use}({times:,})" for use, times in row["struck"].items())
+        struck = _struck_at({int(use): times for use, times in row["struck"].items()})
         broken = ", ".join(breaks.get(f"{row['place']} in {row['call']}", []))
         never = Text("never", style="bold yellow")
         table.add_row(row["call"], row["place"], f"up to {row['uses']}", struck or never, Text(broken, style="red"))
@@ -117,6 +119,15 @@ def show_faults(out: Console, cell: Cell) -> None:
             "order is not judged, nor any order after it",
             markup=False,
         )
+
+
+def _struck_at(struck: Mapping[int, int]) -> str:
+    """The first uses one by one, the others together."""
+    parts = [f"{use}({times:,})" for use, times in struck.items() if use <= FIRST_USES]
+    later = {use: times for use, times in struck.items() if use > FIRST_USES}
+    if later:
+        parts.append(f"up to {max(later)}({sum(later.values()):,})")
+    return " ".join(parts)
 
 
 def _sum_of(cells: Sequence[Cell]) -> str:

@@ -77,6 +77,8 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "of the numbers that tell when a key was last moved only which is larger counts",
         (
+            f"{_ARC}.__init__: constant: 0 -> 1",
+            f"{_ARC}.__init__: constant: 0 -> -1",
             f"{_ARC}._append: constant: 1 -> 2",
             f"{_LRU}.__init__: constant: 0 -> 1",
             f"{_LRU}.__init__: constant: 0 -> -1",
@@ -89,6 +91,10 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "what T2 gives while T1 is below its target leaves T1 below it; and T1 that had its turn and no idle block to "
         "give has none later, whatever its size",
         (f"{_ARC}.evict: branch: if victim[1] is self.b1: -> if True:",),
+    ),
+    (
+        "a block came into T2 when it was ready, and what is ready is never stored again",
+        (f"{_ARC}.touch: boolean: block.ref_cnt >= 0 or key in self.t2 -> block.ref_cnt >= 0",),
     ),
     (
         "a second restore of the same checkpoint puts the keys where they stood then, noted once or twice",

@@ -14,6 +14,7 @@ _HIDDEN = "what the heap keeps or has lost shows some calls later, and states th
 _WHOLE = "no tier wants whole requests"
 _PEERS = "no peer asks"
 _NO_DRAIN = "draining is proved by no theorem: events are a log that is appended to"
+_REFUSED_MARK = "the policy refuses the mark, and the way back sorts the order, of which only what is lower is known"
 _NO_LIFETIMES = "no contract announces or finishes a request"
 _NOT_DRAINED = "no contract drains events"
 _NO_ARC_TOUCH = "no quick contract touches a block of ARC's"
@@ -58,6 +59,8 @@ OUTSIDE: dict[str, dict[str, str]] = {
     },
     Z3: {
         **_TICKETS,
+        "mark-at-every-unpin": _REFUSED_MARK,
+        "pinned-when-stored": _REFUSED_MARK,
         "sizes-told-again": "statistics start empty, and one report is asked for",
         "events-newest-first": _NO_DRAIN,
         "one-event-a-drain": _NO_DRAIN,

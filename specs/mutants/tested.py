@@ -19,7 +19,10 @@ from typing import Any
 from evictable.specs.errors import UsageError
 
 TESTS = Path(__file__).resolve().parents[2] / "tests" / "unit"
-NAMES = ("tickets", *(f"impl_{of}" for of in ("lru", "arc", "manager", "errors", "metrics", "misuse", "details")))
+NAMES = (
+    "tickets",
+    *(f"impl_{of}" for of in ("lru", "arc", "manager", "errors", "metrics", "admission", "misuse", "details")),
+)
 _TEXT = "EVICTABLE_MUTANT"
 """The environment variable that names a file with the module's name and its text."""
 SECONDS = 120.0
@@ -79,7 +82,7 @@ def _first_failure(texts: dict[str, str]) -> str | None:
             raise TimeoutError("the unit tests do not end") from error
     if done.returncode == 0:
         return None
-    failed = re.search(r"^(?:FAILED|ERROR) (\S+)", done.stdout, re.MULTILINE)
+    failed = re.search(r"^(?:FAILED|ERROR) (\S+::\S+)", done.stdout, re.MULTILINE)
     if failed is None:
         raise RuntimeError(f"pytest ended with {done.returncode}: {done.stdout[-200:]}{done.stderr[-200:]}")
     return failed[1]

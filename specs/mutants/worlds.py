@@ -23,7 +23,7 @@ def worlds_of(mutant: Mutant) -> list[Scope]:
 def _without_tiers(mutant: Mutant) -> list[Scope]:
     hidden = mutant.module == LAZY_HEAP  # what is stale in it is not shown
     return [
-        evolve(lockstep.scope, batch=min(lockstep.scope.batch, 2), remembers=hidden)
+        evolve(lockstep.scope, batch=min(lockstep.scope.batch, 2), remembers=lockstep.scope.remembers or hidden)
         for lockstep in QUICK
         if lockstep.scope.setup.policy == mutant.policy
         and (lockstep.scope.setup.store_threshold, lockstep.scope.setup.tiers) == (1, 0)

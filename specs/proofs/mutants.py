@@ -66,7 +66,6 @@ OF_IMPL: tuple[Refuted, ...] = (
     Refuted("pinned-once-per-call", "load-refines-model", 2),
     Refuted("load-slots-sorted", "load-refines-model", 2),
     Refuted("no-mark-when-unpinned", "unload-refines-model"),
-    Refuted("mark-at-every-unpin", "unload-refines-model"),
     Refuted("unpinned-once-per-call", "unload-refines-model", 2),
     Refuted("unpinned-backwards", "unload-refines-model", 2),
     Refuted("touch-forgotten", "touch-refines-model"),
@@ -190,8 +189,8 @@ OF_MODEL_TEXT: tuple[ModelMutant, ...] = (
         "loads-recorded-once",
         "the second load of a key by the same request is not recorded",
         manager,
-        "self.loads[request, key] = self.loads.get((request, key), 0) + 1",
-        "self.loads[request, key] = 1",
+        "self.loads[owner, key] = self.loads.get((owner, key), 0) + 1",
+        "self.loads[owner, key] = 1",
         "model-load-preserves-laws",
     ),
     ModelMutant(

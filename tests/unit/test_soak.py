@@ -56,7 +56,7 @@ class Hoards(CPUOffloadingManager):
 
     def complete_load(self, keys: Any, req_context: Any, *arguments: Any, **more: Any) -> None:
         super().complete_load(keys, req_context, *arguments, **more)
-        self.hoard.append([[place] for place in range(20)])
+        self.hoard.append([[place] for place in range(400)])  # much, beside what other tests have left
 
 
 def test_a_leak_of_memory_is_found() -> None:
