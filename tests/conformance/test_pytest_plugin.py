@@ -66,9 +66,7 @@ def test_a_subject_that_does_not(project: pytest.Pytester) -> None:
     }
     assert {"slots-conserved", "drains"} == set(failed)
     text = failed["drains"]
-    assert text.startswith(
-        "drains broken by factories:Leaking lru contract: when every transfer has completed, "
-    )
+    assert text.startswith("drains broken by factories:Leaking lru contract: when every transfer has completed, ")
     assert "complete_store([0], request=r1, success=False)" in text
     (command,) = re.findall(r"replay    (evictable .*)", text)
     replayed = [str(SCRIPT), *shlex.split(command)[1:]]
