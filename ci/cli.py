@@ -108,6 +108,12 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or 
     metavar="DIR",
     help="Where counterexamples go.",
 )
+@click.option(
+    "--host",
+    metavar="SUBJECT",
+    help="The manager that hosts SUBJECT, a cache policy class: impl (the default), vllm==0.33.0 and so on. "
+    "SUBJECT@HOST says the same.",
+)
 def check(
     subject: tuple[str, ...],
     policy: str,
@@ -125,21 +131,28 @@ def check(
     expect_path: Path | None,
     json_path: Path | None,
     trace_dir: Path,
+    host: str | None,
 ) -> int:
     """Search SUBJECT... for broken laws and show the shortest calls found that break each.
 
     SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
-    fetched once), vllm:PATH (a source checkout), package.module:factory or stdio:COMMAND (any language).
+    fetched once), vllm:PATH (a source checkout), package.module:Name (a manager factory or a cache policy class) or
+    stdio:COMMAND (any language).
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
     from evictable.ci.levels import POLICY, disciplines_at, engines_at, refuse_at_policy_level
     from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
     from evictable.specs.search import EXHAUSTIVE, SCHEDULER
+    from evictable.specs.subjects import hosted
     from evictable.specs.subjects.vllm import POLICIES
 
     _known_profile(profile)
+    if host is not None:
+        subject = tuple(hosted(name, host) for name in subject or ("impl",))
     if level == POLICY:
+        if host is not None:
+            raise UsageError("--level policy judges a policy without its manager: leave out --host")
         refuse_at_policy_level(
             hostile=discipline == HOSTILE,
             engine=engine,
@@ -536,6 +549,18 @@ def golden(folder: Path) -> int:
     from evictable.ci.golden import run_golden
 
     return run_golden(folder)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--pytest", "as_pytest", is_flag=True, required=True, help="As a test that pytest runs.")
+@click.option("--subject", help=f"Whose answers count: {_SUBJECT_HELP}. Default: the recorded ones.")
+@click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
+def export(trace: Path, as_pytest: bool, subject: str | None, output: Path | None) -> int:
+    """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law."""
+    from evictable.ci.export import run_export
+
+    return run_export(trace, subject, output)
 
 
 def _known_profile(profile: str) -> None:

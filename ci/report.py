@@ -5,7 +5,9 @@ from __future__ import annotations
 import os
 import shlex
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from io import StringIO
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
@@ -40,6 +42,13 @@ def console(*, stderr: bool = False) -> Console:
     log = not stream.isatty()
     # No emoji: rich would find some in names like `package.module:x:`.
     return _Console(file=stream, width=_LOG_WIDTH if log else None, soft_wrap=log, highlight=False, emoji=False)
+
+
+def as_text(show: Callable[[Console], None]) -> str:
+    """What ``show`` prints, as in a log; without spaces at the ends of lines."""
+    text = StringIO()
+    show(Console(file=text, width=_LOG_WIDTH, soft_wrap=True, highlight=False, emoji=False, color_system=None))
+    return "\n".join(line.rstrip() for line in text.getvalue().splitlines()).strip("\n")
 
 
 def show_cells(out: Console, cells: Sequence[Cell]) -> None:
@@ -167,10 +176,11 @@ def _brief(violation: Violation) -> str:
     return f"{violation.law} ({violation.calls})" + (" expected" if violation.reason is not None else "")
 
 
-def show_violations(out: Console, cell: Cell, profile: str) -> None:
+def show_violations(out: Console, cell: Cell, profile: str, replayed_by: Callable[[Path], str] | None = None) -> None:
     """The counterexamples of a cell, shortest first: one table for all the laws that the same calls break.
 
-    ``profile`` is what was asked for: the command to replay names it too. What is expected gets a line.
+    ``profile`` is what was asked for: the command to replay names it too. What is expected gets a line. ``replayed_by``
+    gives the command that plays a trace again, where it is not `evictable replay`.
     """
     together: dict[tuple[str, ...], list[Violation]] = {}
     shown: set[str] = set()
@@ -189,7 +199,7 @@ def show_violations(out: Console, cell: Cell, profile: str) -> None:
         show_trace(out, first.trace, f"found by {first.engine} after {first.steps:,} calls, {first.seconds:.2f} s")
         for violation in group:
             show_difference(out, violation.expected, violation.observed, violation.law if len(group) > 1 else "")
-        _show_command(out, first, cell.subject, profile)
+        _show_command(out, first, cell.subject, profile, replayed_by)
     for violation in cell.reached.values():
         out.print()
         out.print(f"[bold red]{violation.law}[/], reached by scheduler steps alone on [bold]{escape(cell.name)}[/]:")
@@ -204,11 +214,21 @@ def show_violations(out: Console, cell: Cell, profile: str) -> None:
             )
 
 
-def _show_command(out: Console, violation: Violation, subject: str, profile: str) -> None:
-    if violation.path is not None:
-        command = ["evictable", "replay", str(violation.path), "--subject", subject]
-        command += [] if profile == "auto" else ["--profile", profile]
-        out.print(f"  replay    {shlex.join(command)}", markup=False, soft_wrap=True)  # whole, to be copied
+def _show_command(
+    out: Console,
+    violation: Violation,
+    subject: str,
+    profile: str,
+    replayed_by: Callable[[Path], str] | None = None,
+) -> None:
+    if violation.path is None:
+        return
+    if replayed_by is not None:
+        command = replayed_by(violation.path)
+    else:
+        words = ["evictable", "replay", str(violation.path), "--subject", subject]
+        command = shlex.join(words + ([] if profile == "auto" else ["--profile", profile]))
+    out.print(f"  replay    {command}", markup=False, soft_wrap=True)  # whole, to be copied
 
 
 def show_difference(out: Console, expected: str, observed: str, law: str = "") -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from attrs import evolve
 
 from evictable.model.admission import Admission
 from evictable.model.calls import Call
+from evictable.model.manager import Manager
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import NOT_RECORDED, Entry, Head, Trace
 from evictable.specs.errors import UsageError
@@ -80,6 +81,14 @@ def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
 
     Raises `UsageError` if an entry has no answer.
     """
+    return next((broken for _, broken in judged(trace, profile) if broken), ())
+
+
+def judged(trace: Trace, profile: str) -> Iterator[tuple[Manager, tuple[Broken, ...]]]:
+    """Judge the answers of a trace call by call: the model after each, and the laws that it broke, with which it ends.
+
+    Raises `UsageError` if an entry has no answer.
+    """
     setup = setup_of(trace.head)
     states: list[Snapshot | None] = [entry.state for entry in trace.entries]
     shown = any(state is not None for state in states) and trace.head.inside
@@ -95,9 +104,9 @@ def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
             )
         current[0] = entry.state if shown else None
         broken = judge.observe(entry.call, entry.outcome, entry.exchanges)
+        yield model, broken
         if broken:
-            return broken
-    return ()
+            return
 
 
 def _counts_events(states: list[Snapshot | None]) -> bool:

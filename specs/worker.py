@@ -51,6 +51,11 @@ PROGRESS_EVERY = 0.2
 
 def check(job: Mapping[str, Any], send: Send) -> None:
     """Search one subject under one policy, profile and discipline."""
+    examine(subjects.load(job["subject"]), job, send)
+
+
+def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded: bool = True) -> None:
+    """The same of a subject that is loaded. ``guarded`` ends this process when a call does not come back."""
     told = 0.0
 
     def alive(*_: object) -> None:
@@ -74,7 +79,6 @@ def check(job: Mapping[str, Any], send: Send) -> None:
 
     watch = Watch(on_hang)
 
-    loaded = subjects.load(job["subject"])
     kind = evolve(loaded, make=make)
     profile = _profile(job["profile"], kind, job["policy"])
     capacity = job["capacity"]
@@ -104,7 +108,8 @@ def check(job: Mapping[str, Any], send: Send) -> None:
         send({"kind": "left out", "message": reason})
         return
     send({"kind": "loaded", "profile": profile, "inside": inside})
-    watch.start()
+    if guarded:
+        watch.start()
 
     def tell(kind_of_record: str, finding: Finding) -> None:
         found = finding.counterexample
@@ -342,6 +347,7 @@ def main() -> int:
     # Hypothesis would leave a folder of its own where the user works.
     os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_dir() / "hypothesis"))
     job = json.loads(sys.stdin.read())
+    sys.path.extend(place for place in job.get("path", ()) if place not in sys.path)
     try:
         JOBS[job["job"]](job, send)
     except (UsageError, traces.TraceError) as error:

@@ -13,12 +13,23 @@ from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import SubjectKind
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
+_HOSTED = re.compile(rf"({_FACTORY.pattern})@(.+)", re.DOTALL)
 _MUTANT = "mutant:"
 _STDIO = "stdio:"
 _HELP = (
-    "a subject is impl, mutant:NAME, vllm, vllm==0.33.0, vllm:PATH (a source checkout), package.module:factory "
-    "or stdio:COMMAND"
+    "a subject is impl, mutant:NAME, vllm, vllm==0.33.0, vllm:PATH (a source checkout), package.module:factory (or a "
+    "cache policy class), package.module:Policy@HOST or stdio:COMMAND"
 )
+
+
+def hosted(policy: str, host: str) -> str:
+    """The subject that the cache policy ``package.module:Name`` is in the manager of ``host``.
+
+    Raises `UsageError` if it is no such name.
+    """
+    if not _FACTORY.fullmatch(policy) or policy.startswith("vllm:"):
+        raise UsageError(f"{policy}: --host takes in a cache policy class, package.module:Name")
+    return f"{policy}@{host}"
 
 
 def prepare(name: str, report: Callable[[str], None]) -> str:
@@ -47,6 +58,8 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
         releases.installed()
     elif name.startswith("vllm:"):
         releases.checkout(name.removeprefix("vllm:"))
+    elif guest := _HOSTED.fullmatch(name):
+        return f"{guest[1]}@{prepare(_host(name, guest[2]), report)}"
     elif not _FACTORY.fullmatch(name):
         raise UsageError(f"unknown subject {name!r}: {_HELP}")
     return name
@@ -78,8 +91,18 @@ def load(name: str) -> SubjectKind:
             return from_tree(name, releases.checkout(name.removeprefix("vllm:")))
         version = name.removeprefix("vllm==")
         return from_tree(name, releases.fetch(version, lambda line: None), version)
+    if guest := _HOSTED.fullmatch(name):
+        from evictable.specs.subjects.hosts import hosted_by
+
+        return hosted_by(_host(name, guest[2]), guest[1], name)
     if _FACTORY.fullmatch(name):
         from evictable.specs.subjects.factory import from_factory
 
         return from_factory(name)
     raise UsageError(f"unknown subject {name!r}: {_HELP}")
+
+
+def _host(name: str, host: str) -> str:
+    if host in ("impl", "vllm") or host.startswith(("vllm==", "vllm:")):
+        return host
+    raise UsageError(f"{name}: a host is impl, vllm, vllm==0.33.0 or vllm:PATH")

@@ -1,9 +1,10 @@
-"""Anybody's manager: ``package.module:factory``."""
+"""Anybody's manager, or anybody's cache policy in the built-in one: ``package.module:factory``."""
 
 from __future__ import annotations
 
 import importlib
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ from evictable.impl import ReqContext
 from evictable.impl.tiering.base import SecondaryTierManager
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+from evictable.specs.subjects.hosts import in_builtin, is_policy
 from evictable.specs.subjects.managers import ManagerSubject, constructor_arguments, parameters_of, takes_anything
 from evictable.specs.subjects.scripted import Script, scripted_tiers
 from evictable.specs.subjects.tiers import TieredSubject, refuse_threshold
@@ -34,10 +36,17 @@ def from_factory(name: str) -> SubjectKind:
     """The subject that the named callable constructs. The working directory is importable.
 
     The callable takes ``num_blocks`` (or ``num_chunks``) and, if it has them, ``cache_policy``, ``enable_events``
-    and ``secondary_tiers``. Raises `UsageError` if it cannot be imported, and when it raises.
+    and ``secondary_tiers``. A class that is a cache policy by what it has is hosted in the built-in manager. Raises
+    `UsageError` if it cannot be imported, and when it raises.
     """
     factory = found_by(name)
-    attribute = name.partition(":")[2]
+    if is_policy(factory):
+        return in_builtin(name, factory)
+    return of_callable(name, factory, name.partition(":")[2])
+
+
+def of_callable(name: str, factory: Callable[..., Any], attribute: str) -> SubjectKind:
+    """The subject that ``factory`` constructs, as in `from_factory`; messages call it ``attribute``."""
 
     def make(setup: Setup) -> Subject:
         arguments = constructor_arguments(factory, setup, name)

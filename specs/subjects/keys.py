@@ -27,6 +27,11 @@ class KeyTable:
     def fresh_all(self, keys: tuple[Key, ...]) -> list[bytes]:
         return [self.fresh(key) for key in keys]
 
+    @property
+    def known(self) -> tuple[bytes, ...]:
+        """All that was ever encoded."""
+        return tuple(self._to_key)
+
     def decode(self, raw: bytes) -> Key:
         """A key that was never encoded (a subject made it up) comes back as hexadecimal."""
         known = self._to_key.get(raw)

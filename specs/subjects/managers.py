@@ -47,10 +47,11 @@ class Lens:
         self._capacity = getattr(manager, _first(manager, _CAPACITY))
         self._num_evictable = _first(manager, _NUM_EVICTABLE, None)
         self._num_pending = _first(manager, _NUM_PENDING, None)
-        self._is_arc = hasattr(self._policy, "t1") and hasattr(self._policy, "t2")
-        self._resident = None if self._is_arc else _first(self._policy, _RESIDENT)
-        self._evictable = None if self._is_arc else _first(self._policy, _EVICTABLE, None)
+        self._is_arc = False
+        self._resident: str | None = None
+        self._evictable: str | None = None
         self._block_id: str | None = None
+        self._find_lists()
 
     @classmethod
     def on(cls, manager: Any) -> Lens | None:
@@ -62,8 +63,14 @@ class Lens:
             return None
         return lens
 
+    def _find_lists(self) -> None:
+        self._is_arc = hasattr(self._policy, "t1") and hasattr(self._policy, "t2")
+        if not self._is_arc:
+            self._resident = _first(self._policy, _RESIDENT)
+            self._evictable = _first(self._policy, _EVICTABLE, None)
+
     def look(self, table: KeyTable, keys: Collection[Key] | None) -> Snapshot:
-        blocks = self._blocks()
+        blocks = self._blocks(table, keys)
         evictable = None if self._evictable is None else getattr(self._policy, self._evictable)
         decode = table.decode
         if keys is None:
@@ -90,7 +97,7 @@ class Lens:
             ref_cnt={key: block.ref_cnt for key, block in found.items()},
             slots={key: getattr(block, block_id) for key, block in found.items()},
             evictable=listed,
-            num_resident=len(blocks),
+            num_resident=self._num_resident(blocks, keys),
             num_evictable=None if self._num_evictable is None else getattr(manager, self._num_evictable),
             num_pending=None if self._num_pending is None else getattr(manager, self._num_pending),
             num_free=len(free) + self._capacity - handed_out,
@@ -106,7 +113,10 @@ class Lens:
                 snapshot.tracker = {decode(raw): count for raw, count in counts.items()}
         return snapshot
 
-    def _blocks(self) -> Any:
+    def _num_resident(self, blocks: Any, keys: Collection[Key] | None) -> int | None:
+        return len(blocks)
+
+    def _blocks(self, table: KeyTable, keys: Collection[Key] | None) -> Any:
         if self._is_arc:
             return _Both(self._policy.t1, self._policy.t2)
         return getattr(self._policy, self._resident)  # type: ignore[arg-type]
@@ -147,8 +157,37 @@ class _Both:
         return len(self._parts[0]) + len(self._parts[1])
 
 
+class GetLens(Lens):
+    """For a policy of which nothing is known but its methods: resident is what its ``get`` finds.
+
+    Its lists are not read, whatever they are called: they need not mean what vLLM's mean. Which blocks it takes for
+    evictable shows in whom it gives up. The manager's slots and counters are read as ever.
+    """
+
+    def _find_lists(self) -> None:
+        pass
+
+    def _blocks(self, table: KeyTable, keys: Collection[Key] | None) -> Any:
+        raws = table.known if keys is None else [table.encode(key) for key in keys]
+        return {raw: block for raw in raws if (block := self._get(raw)) is not None}
+
+    def _num_resident(self, blocks: Any, keys: Collection[Key] | None) -> int | None:
+        return None if keys is not None else len(blocks)
+
+    def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
+        return None
+
+    def _get(self, raw: bytes) -> Any:
+        try:
+            return self._policy.get(raw)
+        except Exception:
+            return None  # the manager meets it, too, in a call
+
+
 class ManagerSubject:
     """A live manager behind the vocabulary of calls."""
+
+    lens: type[Lens] = Lens
 
     def __init__(self, manager: Any, request_context: Callable[[str], Any], *, events: bool = True) -> None:
         """``request_context`` makes the manager's own request object from a request's id.
@@ -162,7 +201,7 @@ class ManagerSubject:
         self._table = KeyTable()
         self._request_context = request_context
         self._requests: dict[str | None, Any] = {}
-        self._lens = Lens.on(manager)
+        self._lens = self.lens.on(manager)
         self._faults: Faults | None = None
         self._perform: dict[str, Callable[[Call], Answer]] = {
             calls.LOOKUP: self._lookup,

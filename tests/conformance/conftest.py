@@ -18,8 +18,9 @@ from evictable.ci.cli import main
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """The working directory of the command, in which it can import `factories`."""
-    shutil.copy(Path(__file__).parent / "factories.py", tmp_path)
+    """The working directory of the command, in which it can import `factories` and `strangers`."""
+    for name in ("factories.py", "strangers.py"):
+        shutil.copy(Path(__file__).parent / name, tmp_path)
     return tmp_path
 
 
