@@ -68,7 +68,7 @@ class CPUOffloadingManager(OffloadingManager):
         self.max_tracker_size = max_tracker_size
         self.events: deque[OffloadingEvent] | None = deque() if enable_events else None
         self._policy = make_cache_policy(cache_policy, num_blocks)
-        self._order = cast(RestorableOrder, self._policy) if hasattr(self._policy, "checkpoint") else None
+        self._order = cast(RestorableOrder, self._policy) if _is_restorable(self._policy) else None
 
         self._lock = threading.Lock()
         self._num_blocks = num_blocks
@@ -489,6 +489,10 @@ class CPUOffloadingManager(OffloadingManager):
     def _restore_order(self, token: object) -> None:
         if self._order is not None:
             self._order.restore(token)
+
+
+def _is_restorable(policy: CachePolicy) -> bool:
+    return hasattr(policy, "checkpoint") and hasattr(policy, "restore")
 
 
 def _count_by_last_occurrence(keys: Collection[OffloadKey]) -> dict[OffloadKey, int]:

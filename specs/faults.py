@@ -7,7 +7,7 @@ own text is changed: for the length of a call its collaborators are exchanged fo
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -42,6 +42,7 @@ class Faults:
     struck: bool = False
     """Whether the fault of the latest armed call struck: the place was used often enough."""
     _call: Call | None = None
+    _inside: bool = False
 
     @property
     def places(self) -> tuple[str, ...]:
@@ -82,40 +83,58 @@ class Faults:
 
         return called
 
+    def _from_outside(self, place: str, act: Callable[..., Any]) -> Callable[..., Any]:
+        """As `_before`, but what a policy asks of itself is no use of it."""
+
+        def called(*arguments: Any, **named: Any) -> Any:
+            if self._inside:
+                return act(*arguments, **named)
+            self._use(place)
+            self._inside = True
+            try:
+                return act(*arguments, **named)
+            finally:
+                self._inside = False
+
+        return called
+
     @contextmanager
     def _policy(self, host: Any) -> Iterator[None]:
-        if not hasattr(host, "_policy"):
+        policy = getattr(host, "_policy", None)
+        with ExitStack() as stack:
+            for names, name, method, place in _methods_of(policy, host):
+                stack.enter_context(_exchanged(names, name, self._from_outside(place, method)))
+            if policy is not None and not _has_room(policy) and "_policy" in _own(host):
+                standin = _passing(policy, self._from_outside)
+                stack.enter_context(_exchanged(_own(host), "_policy", standin))
             yield
-            return
-        policy = host._policy
-        host._policy = _Passing(policy, self._before)
-        try:
-            yield
-        finally:
-            host._policy = policy
 
     @contextmanager
     def _events(self, host: Any) -> Iterator[None]:
-        """A queue cannot be made to raise: another takes its place, and gives back what it holds."""
-        queue = getattr(host, "events", None)
-        if queue is None:
+        """A list or a deque cannot be made to raise: another takes its place, and gives back what it holds."""
+        queue: Any = _own(host).get("events")
+        if not hasattr(queue, "append"):
             yield
-            return
-        kind = type(queue)
-        append = self._before(EVENTS_APPEND, kind.append)
-        standin = type("Queue", (kind,), {"append": lambda self, event: append(self, event)})(queue)
-        host.events = standin
-        try:
-            yield
-        finally:
-            if host.events is standin:  # else the manager has begun another one
-                queue.clear()
-                queue.extend(standin)
-                host.events = queue
+        elif type(queue) not in (list, deque):
+            with _exchanged(_own(queue), "append", self._before(EVENTS_APPEND, queue.append)):
+                yield
+        else:
+            kind = type(queue)
+            append = self._before(EVENTS_APPEND, kind.append)
+            more = (queue.maxlen,) if isinstance(queue, deque) else ()
+            standin = type("Queue", (kind,), {"append": lambda self, event: append(self, event)})(queue, *more)
+            host.events = standin
+            try:
+                yield
+            finally:
+                if host.events is standin:  # else the manager has begun another one
+                    queue.clear()
+                    queue.extend(standin)
+                    host.events = queue
 
     @contextmanager
     def _slots(self, host: Any) -> Iterator[None]:
-        found = [(vars(host), name, place) for place, name in _allocator(host)]
+        found: list[tuple[dict[str, Any], str, str]] = [(_own(host), name, place) for place, name in _allocator(host)]
         if (records := _records_of(host)) is not None:
             found.append((*records, SLOTS_RECORD))
         with ExitStack() as stack:
@@ -171,7 +190,7 @@ class Strikes:
 
 
 class _Passing:
-    """Stands for a policy: passes on what it is asked, unless the fault strikes."""
+    """Stands for a policy that has no room for attributes: passes on what it is asked, unless the fault strikes."""
 
     def __init__(self, policy: Any, before: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> None:
         self._real = policy
@@ -181,6 +200,50 @@ class _Passing:
         found = getattr(self._real, name)
         place = _POLICY + name
         return self._before(place, found) if place in MANAGER_FAULTS else found
+
+
+_ASKED_OF_THE_CLASS = ("__len__", "__contains__", "__iter__", "__getitem__", "__bool__", "__eq__", "__hash__")
+
+
+def _passing(policy: Any, before: Callable[[str, Callable[..., Any]], Callable[..., Any]]) -> Any:
+    """A `_Passing` that has what is not asked of an object but of its class, too."""
+    asked = {
+        name: lambda self, *arguments, name=name: getattr(self._real, name)(*arguments)
+        for name in _ASKED_OF_THE_CLASS
+        if hasattr(policy, name)
+    }
+    return type("_Passing", (_Passing,), asked)(policy, before)
+
+
+def _own(thing: Any) -> dict[str, Any]:
+    """Its own attributes, to be exchanged; none of a thing without room for them."""
+    try:
+        found: dict[str, Any] = object.__getattribute__(thing, "__dict__")  # not what it may pass on of another's
+    except AttributeError:
+        return {}
+    return found
+
+
+def _has_room(thing: Any) -> bool:
+    try:
+        object.__getattribute__(thing, "__dict__")
+    except AttributeError:
+        return False
+    return True
+
+
+def _methods_of(policy: Any, host: Any) -> list[tuple[dict[str, Any], str, Any, str]]:
+    """Where the manager finds the methods of its policy: on the policy, or bound and kept in attributes of its own."""
+    if policy is None:
+        return []
+    known = [place.removeprefix(_POLICY) for place in MANAGER_FAULTS if place.startswith(_POLICY)]
+    there = [name for name in known if _has_room(policy) and hasattr(policy, name)]
+    kept = [
+        (_own(host), name, method, _POLICY + method.__name__)
+        for name, method in _own(host).items()
+        if getattr(method, "__self__", None) is policy and getattr(method, "__name__", None) in known
+    ]
+    return [*((_own(policy), name, getattr(policy, name), _POLICY + name) for name in there), *kept]
 
 
 @contextmanager
@@ -204,7 +267,7 @@ def _name(host: Any, names: tuple[str, ...]) -> str | None:
 def _allocator(host: Any) -> list[tuple[str, str]]:
     """Its methods that hand slots out and take them back: place and name."""
     found = ((SLOTS_ALLOCATE, _name(host, _ALLOCATE)), (SLOTS_FREE, _name(host, _FREE)))
-    return [(place, name) for place, name in found if name is not None]
+    return [(place, name) for place, name in found if name is not None and _has_room(host)]
 
 
 def _records_of(host: Any) -> tuple[dict[str, Any], str] | None:
@@ -217,9 +280,12 @@ def _records_of(host: Any) -> tuple[dict[str, Any], str] | None:
 
 def _has(host: Any, place: str) -> bool:
     if place.startswith(_POLICY):
-        return hasattr(getattr(host, "_policy", None), place.removeprefix(_POLICY))
+        policy = getattr(host, "_policy", None)
+        reached = _has_room(policy) or "_policy" in _own(host)
+        return reached and hasattr(policy, place.removeprefix(_POLICY))
     if place == EVENTS_APPEND:
-        return hasattr(getattr(host, "events", None), "append")
+        queue = _own(host).get("events")
+        return hasattr(queue, "append") and (type(queue) in (list, deque) or _has_room(queue))
     if place == SLOTS_RECORD:
         return _records_of(host) is not None
     return place in [known for known, _ in _allocator(host)]

@@ -114,10 +114,13 @@ class Judge:
         plan: StorePlan | None = None
         struck = False
         faults: Sequence[Breach] = ()
-        if isinstance(outcome, Raised):
-            struck = call.raises_in in calls.MANAGER_FAULTS
+        fault = call.raises_in in calls.MANAGER_FAULTS
+        refusal = fault and call.name == calls.PREPARE_STORE and outcome is None  # as good as raising
+        if isinstance(outcome, Raised) or refusal:
+            struck = fault
             may_refuse = struck or model.may_refuse(call)
-            excused = (bool(misplaced) or may_refuse) and outcome.type not in calls.LOST
+            lost = isinstance(outcome, Raised) and outcome.type in calls.LOST
+            excused = (bool(misplaced) or may_refuse) and not lost
             expected: Outcome = outcome if excused else describe_right(model, call)
             right = excused
             if call.name == calls.PREPARE_STORE:

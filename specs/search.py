@@ -149,7 +149,9 @@ class Search:
         laws = tuple(law for law in needed if law not in self.exercised)
         rows = tuple(row for row in INDISPENSABLE_ROWS if self.exercise.runs and not self.exercise.rows[row])
         hostile = self.task.discipline == HOSTILE and not self.task.setup.tiers
-        return (*laws, *rows, *(("any fault",) if hostile and not self.strikes.struck else ()))
+        faults = ("any fault",) if hostile and not self.strikes.struck else ()
+        unjudged = ("all-or-nothing",) if hostile and "all-or-nothing" not in self.exercised else ()
+        return (*laws, *rows, *faults, *unjudged)
 
     @property
     def not_exercised(self) -> tuple[str, ...]:

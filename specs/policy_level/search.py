@@ -52,6 +52,8 @@ class PolicySearch:
     steps: int = 0
     seconds: float = 0.0
     worlds: list[SmallWorld] = field(factory=list)
+    walked: bool = False
+    """Not only small worlds were searched."""
     _tries: Counter[str] = field(factory=Counter)
 
     def run(self, engines: tuple[str, ...], max_calls: int | None, max_seconds: float | None) -> None:
@@ -70,6 +72,7 @@ class PolicySearch:
 
     def _sessions(self, engine: str, budget: Budget) -> Iterator[PolicySession]:
         if engine == RANDOM:
+            self.walked = True
             yield from walk(self.kind, self.profile, self.discipline, budget, self.seed, self.capacity)
             return
         for slots, num_keys in WORLDS:
@@ -84,7 +87,9 @@ class PolicySearch:
         parts = []
         for world in self.worlds:
             how = "every call in all" if world.complete else "not all calls in"
-            parts.append(f"{how} {world.states} states of {world.capacity} slots and {len(world.keys)} keys")
+            parts.append(
+                f"{how} {world.states} states of the model with {world.capacity} slots and {len(world.keys)} keys"
+            )
         return "; ".join(parts)
 
     @property
@@ -101,7 +106,7 @@ class PolicySearch:
         return tuple(name for name in needed if name not in self.exercised)
 
     def _mismatches_possible(self) -> list[str]:
-        restorable = "checkpoint" in self.kind.make(1).offers
+        restorable = "checkpoint" in self.kind.make(1).offers and self.walked  # small worlds take no checkpoints
         return [name for name in MISMATCHES if restorable or name != "restore-without"]
 
     def _take(self, session: PolicySession, engine: str) -> None:

@@ -216,18 +216,19 @@ class Soak:
     def _rest(self, player: Player) -> None:
         self._resting = False
         self._next_rest = self.budget.calls + self.plan.rest_every
-        for call in (Call(calls.TAKE_EVENTS), Call(calls.RESET_CACHE)):
-            if not self.broken:
-                player.step(call)
+        player.step(Call(calls.TAKE_EVENTS))
+        if self.broken:
+            return
+        self.session.records.clear()
+        self.samples.take(self.budget.calls)  # before the reset, which may give back what had gathered
+        player.step(Call(calls.RESET_CACHE))
         if self.broken:
             return
         self.rests += 1
+        self.last.clear()
         model = self.session.judge.model
         if isinstance(model, TieredManager):  # of requests that will not be heard of again
             model.told.clear()
-        self.session.records.clear()
-        self.last.clear()
-        self.samples.take(self.budget.calls)
 
     def _finish(self) -> None:
         session = self.session

@@ -40,7 +40,6 @@ class Lens:
 
     def __init__(self, manager: Any) -> None:
         self._manager = manager
-        self._policy = manager._policy
         self._handed_out = _first(manager, _NUM_HANDED_OUT)
         self._all_free = bool(manager._free_list) and not getattr(manager, self._handed_out)
         """Its free list begins with every slot, instead of with those given back."""
@@ -52,6 +51,10 @@ class Lens:
         self._evictable: str | None = None
         self._block_id: str | None = None
         self._find_lists()
+
+    @property
+    def _policy(self) -> Any:
+        return self._manager._policy  # it may be another one after a reset
 
     @classmethod
     def on(cls, manager: Any) -> Lens | None:
@@ -303,11 +306,12 @@ class ManagerSubject:
 
     def _keep_ticket(self, call: Call, spec: Any) -> None:
         if call.ticket is not None:
-            self._tickets[call.ticket] = spec.ticket
+            self._tickets[call.ticket] = getattr(spec, "ticket", None)
 
     def _ticket(self, call: Call) -> dict[str, Any]:
         """The argument, only where there is one: not every manager takes it."""
-        return {} if call.ticket is None else {"ticket": self._tickets[call.ticket]}
+        ticket = None if call.ticket is None else self._tickets.get(call.ticket)
+        return {} if ticket is None else {"ticket": ticket}
 
     def _touch(self, call: Call) -> Answer:
         self._manager.touch(self._batch(call), self._context(call))

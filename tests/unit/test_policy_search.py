@@ -92,7 +92,7 @@ def test_a_small_world_ends() -> None:
     kind = load_policy("impl", "lru")
     made = PolicySearch(kind, kind.profile, CONTRACT, capacity=1)
     made.run((EXHAUSTIVE,), None, None)
-    assert ("every call in all 9 states of 1 slots and 2 keys", 93) == (made.bound, made.steps)
+    assert ("every call in all 9 states of the model with 1 slots and 2 keys", 93) == (made.bound, made.steps)
 
 
 @pytest.mark.parametrize("policy", ["lru", "arc"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
 from typing import Any
 
@@ -19,6 +20,14 @@ from evictable.specs.soak.memory import Growth, Sample
 from evictable.specs.soak.soak import LAST_CALLS, Plan, Soak
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.builtin import BUILT_IN, kind_of
+
+
+@pytest.fixture(autouse=True)
+def quiet() -> Iterator[None]:
+    """What tiers log when they fail pytest would keep, with the traceback: memory would grow."""
+    logging.disable(logging.CRITICAL)
+    yield
+    logging.disable(logging.NOTSET)
 
 
 def soaked(
