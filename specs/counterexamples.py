@@ -86,7 +86,7 @@ def judge_recorded(trace: Trace, profile: str) -> tuple[Broken, ...]:
     first = Snapshot({}, {}, (), num_events=0 if _counts_events(states) else None, full=True, order=None)
     current: list[Snapshot | None] = [first if shown else None]
     model = model_of(setup, profile, trace.head.admission or Admission.name)
-    judge = Judge(model, lambda keys: current[0], always_full=True)
+    judge = Judge(model, lambda keys: current[0], always_full=shown)
     for entry in trace.entries:
         if entry.outcome is NOT_RECORDED:
             raise UsageError(

@@ -1,0 +1,137 @@
+"""What a monitor costs: the same requests on a bare manager and on watched ones, in turn, in one process."""
+
+from __future__ import annotations
+
+import gc
+import random
+import statistics
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from attrs import define, field, frozen
+
+from evictable.specs.monitor.inside import LEVELS
+from evictable.specs.monitor.monitor import watch
+from evictable.specs.subjects.base import Setup, SubjectKind
+
+BARE = "bare"
+CALLS_OF = 4000
+"""Keys of one round: large requests come in fewer numbers."""
+TOKENS = 16
+"""Of a block, for the positions that a scheduler tells."""
+
+
+@frozen
+class Mix:
+    """A request looks up, touches and loads ``batch / 2`` keys that are there and stores as many new ones."""
+
+    policy: str
+    capacity: int
+    batch: int
+    """Keys of a request, at least 2."""
+
+
+@frozen
+class Cost:
+    mix: Mix
+    microseconds: dict[str, float]
+    """Process time of a request, the median over the rounds, bare and by level."""
+    ratios: dict[str, float]
+    """The median over the rounds of a level's time to the bare manager's in the same round."""
+
+
+def measure(kind: SubjectKind, mix: Mix, rounds: int, levels: Sequence[str] = LEVELS) -> Iterator[Cost | None]:
+    """Yield ``None`` after every round and then the cost. The first round warms up and does not count."""
+    rng = random.Random(5)
+    keys = [rng.randbytes(32) + bytes(4) for _ in range(mix.capacity)]
+    hot = keys[: max(mix.capacity // 8, mix.batch)]
+    drivers = [_Driver(kind, mix, level, keys) for level in (BARE, *levels)]
+    gc.collect()
+    gc.freeze()
+    times: dict[str, list[float]] = {driver.level: [] for driver in drivers}
+    number = max(6, min(1500, CALLS_OF // mix.batch))
+    half = mix.batch // 2
+    for turn in range(rounds + 1):
+        plan = [(rng.sample(hot, half), [rng.randbytes(32) + bytes(4) for _ in range(half)]) for _ in range(number)]
+        for driver in rng.sample(drivers, len(drivers)):
+            taken = driver.run(plan, hot)
+            if turn:
+                times[driver.level].append(taken / number)
+        yield None
+    gc.unfreeze()
+    if any(driver.broken for driver in drivers):
+        raise RuntimeError(f"a law is broken: {next(d.broken for d in drivers if d.broken)}")
+    ratios = {
+        level: statistics.median(one / bare for one, bare in zip(times[level], times[BARE], strict=True))
+        for level in levels
+    }
+    yield Cost(mix, {level: statistics.median(taken) * 1e6 for level, taken in times.items()}, ratios)
+
+
+@define
+class _Driver:
+    """A manager, full to begin with, and the requests whose transfers are in flight."""
+
+    kind: SubjectKind
+    mix: Mix
+    level: str
+    keys: list[bytes]
+    manager: Any = field(init=False)
+    context: Callable[[str], Any] = field(init=False)
+    monitor: Any = None
+    waiting: deque[Any] = field(factory=deque)
+
+    def __attrs_post_init__(self) -> None:
+        subject: Any = self.kind.make(Setup(self.mix.capacity, self.mix.policy, events=False))
+        self.manager, self.context = subject.manager, subject.request_context
+        for at in range(0, len(self.keys), 1000):
+            batch = self.keys[at : at + 1000]
+            context = self._begun(batch)
+            self.manager.prepare_store(batch, context)
+            self.manager.complete_store(batch, context)
+            self._finished(context)
+        if self.level != BARE:
+            self.monitor = watch(self.manager, level=self.level)
+
+    @property
+    def broken(self) -> Any:
+        if self.monitor is None:
+            return None
+        return self.monitor.failure or (self.monitor.violations or [None])[0]
+
+    def _begun(self, keys: Sequence[bytes]) -> Any:
+        context = self.context("request")
+        if hasattr(context, "set_offload_key_position"):
+            for place, key in enumerate(keys, 1):
+                context.set_offload_key_position(key, place * TOKENS)
+        self.manager.on_new_request(context)
+        return context
+
+    def _finished(self, context: Any) -> None:
+        getattr(self.manager, "on_request_finished", lambda context: None)(context)
+
+    def run(self, plan: Sequence[tuple[list[bytes], list[bytes]]], hot: list[bytes]) -> float:
+        """Seconds of process time in the calls."""
+        manager, waiting = self.manager, self.waiting
+        manager.touch(hot, self.context("keeper"))  # so that they are there to be loaded
+        requests = [([bytes(bytearray(key)) for key in hit], new, self._begun(hit + new)) for hit, new in plan]
+        most = max(1, min(16, self.mix.capacity // (4 * self.mix.batch)))
+        lookup, finished = manager.lookup, getattr(manager, "on_request_finished", None)
+        started = time.process_time()
+        for hit, new, context in requests:
+            for key in hit:
+                lookup(key, context)
+            lookup(new[0], context)
+            manager.touch(hit, context)
+            manager.prepare_load(hit, context)
+            stored = manager.prepare_store(new, context).keys_to_store
+            waiting.append((hit, stored, context))
+            if len(waiting) > most:
+                hit, stored, context = waiting.popleft()
+                manager.complete_load(hit, context)
+                manager.complete_store(stored, context)
+                if finished is not None:
+                    finished(context)
+        return time.process_time() - started
