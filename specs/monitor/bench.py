@@ -112,15 +112,20 @@ class _Driver:
     def _finished(self, context: Any) -> None:
         getattr(self.manager, "on_request_finished", lambda context: None)(context)
 
+    def _request(self, hit: list[bytes], new: list[bytes]) -> tuple[list[bytes], list[bytes], Any]:
+        hit, new = [bytes(bytearray(key)) for key in hit], [bytes(bytearray(key)) for key in new]
+        return hit, new, self._begun(hit + new)
+
     def run(self, plan: Sequence[tuple[list[bytes], list[bytes]]], hot: list[bytes]) -> float:
         """Seconds of process time in the calls."""
         manager, waiting = self.manager, self.waiting
         manager.touch(hot, self.context("keeper"))  # so that they are there to be loaded
-        requests = [([bytes(bytearray(key)) for key in hit], new, self._begun(hit + new)) for hit, new in plan]
+        requests = [self._request(*one) for one in reversed(plan)]
         most = max(1, min(16, self.mix.capacity // (4 * self.mix.batch)))
         lookup, finished = manager.lookup, getattr(manager, "on_request_finished", None)
         started = time.process_time()
-        for hit, new, context in requests:
+        while requests:  # a request that has ended is given up within the time: by a bare manager's caller, too
+            hit, new, context = requests.pop()
             for key in hit:
                 lookup(key, context)
             lookup(new[0], context)

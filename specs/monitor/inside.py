@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
+from functools import partial
 from operator import attrgetter
 from typing import Any
 
@@ -27,10 +28,15 @@ class Inside:
     counters: Callable[[], Counts] = field(init=False)
     counts_idle: bool = field(init=False)
     counts_pending: bool = field(init=False)
-    blocks: Callable[[Collection[Any]], list[Any]] = field(init=False)
+    block: Callable[[Any], Any] = field(init=False)
+    """The block of a key, or ``None``."""
+    blocks: Callable[[Collection[Any]], Iterable[Any]] = field(init=False)
     """The block of each key, in order; ``None`` where there is none."""
-    are_listed: Callable[[Any], bool] | None = field(init=False)
-    """Whether a key is in the evictable set; ``None`` if the policy has no such set."""
+    none_resident: Callable[[Collection[Any]], bool] = field(init=False)
+    has_list: bool = field(init=False)
+    """Whether the policy keeps its evictable keys in a container of their own."""
+    is_listed: Callable[[Any], bool] = field(init=False)
+    none_listed: Callable[[Collection[Any]], bool] = field(init=False)
     ref_cnt: Callable[[Any], int] = attrgetter("ref_cnt")
 
     def __attrs_post_init__(self) -> None:
@@ -57,14 +63,21 @@ class Inside:
     def bind(self) -> None:
         """Take hold of the containers, anew if the policy has other ones by now."""
         tables = self.lens.resident_tables()
+        first = tables[0].get
         if len(tables) == 1:
-            get = tables[0].get
-            self.blocks = lambda keys: list(map(get, keys))
+            self.block = first
+            self.blocks = partial(map, first)
+            self.none_resident = tables[0].keys().isdisjoint
         else:
-            first, second = tables[0].get, tables[1].get
+            second, (one, other) = tables[1].get, (tables[0].keys().isdisjoint, tables[1].keys().isdisjoint)
+            self.block = lambda key: first(key) or second(key)
             self.blocks = lambda keys: [first(key) or second(key) for key in keys]
+            self.none_resident = lambda keys: one(keys) and other(keys)
         listed = self.lens.evictable_table()
-        self.are_listed = None if listed is None else listed.__contains__
+        self.has_list = listed is not None
+        table: Any = () if listed is None else listed
+        self.is_listed = table.__contains__
+        self.none_listed = (table if isinstance(table, set) else table.keys() if hasattr(table, "keys") else set()).isdisjoint
 
     def state(self) -> tuple[dict[Any, int], dict[Any, int]]:
         """The ref count and the slot of every resident key."""

@@ -23,7 +23,7 @@ from evictable.specs.monitor.shadow import Shadow
 from evictable.specs.monitor.wrappers import Method, Note, wrappers
 
 LOGGER = logging.getLogger("evictable.monitor")
-LAST = 4096
+LAST = 256
 """Calls that are kept for the trace, lookups not counted: they change nothing."""
 
 _numbers = count(1)

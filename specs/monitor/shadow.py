@@ -201,11 +201,12 @@ class Shadow:
         return Breach(law, names.format(*expected), names.format(*seen))
 
     def _wrong_listing(self, keys: Collection[Any]) -> Breach | None:
-        are_listed = self.inside.are_listed
-        for key in keys if are_listed is not None else ():
-            if are_listed(key) != (self.ref.get(key) == IDLE):  # type: ignore[misc]
-                seen = "evictable" if are_listed(key) else "not evictable"  # type: ignore[misc]
-                return Breach("evictable-iff-idle", f"as ref_cnt {self.ref.get(key)} of {_shown([key])} says", seen, (key,))
+        is_listed = self.inside.is_listed
+        for key in keys if self.inside.has_list else ():
+            if is_listed(key) != (self.ref.get(key) == IDLE):
+                seen = "evictable" if is_listed(key) else "not evictable"
+                law = "evictable-iff-idle"
+                return Breach(law, f"as ref_cnt {self.ref.get(key)} of {_shown([key])} says", seen, (key,))
         return None
 
     def _idle(self) -> int:

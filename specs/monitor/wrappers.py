@@ -11,7 +11,17 @@ from collections.abc import Callable, Collection
 from operator import attrgetter, not_
 from typing import Any, Protocol
 
-from evictable.model import calls
+from evictable.model.calls import (
+    COMPLETE_LOAD,
+    COMPLETE_STORE,
+    LOOKUP,
+    ON_NEW_REQUEST,
+    ON_REQUEST_FINISHED,
+    PREPARE_LOAD,
+    PREPARE_STORE,
+    RESET_CACHE,
+    TOUCH,
+)
 from evictable.model.lifecycle import IDLE, PENDING
 from evictable.specs.monitor.inside import COUNTERS, READBACK, Inside
 from evictable.specs.monitor.shadow import Shadow
@@ -41,12 +51,12 @@ def wrappers(
     """The methods that stand before those of ``inside.manager``, by name."""
     manager = inside.manager
     made = (_counting if level == COUNTERS else _following)(level, inside, shadow, note, watcher)
-    for name in (calls.ON_NEW_REQUEST, calls.ON_REQUEST_FINISHED):
-        if hasattr(manager, name):
+    for name in (ON_NEW_REQUEST, ON_REQUEST_FINISHED):
+        if name in vars(type(manager)):  # what the interface has by default decides nothing
             made[name] = _noted(getattr(manager, name), name, note)
-    made[calls.RESET_CACHE] = _reset(manager.reset_cache, shadow, note, watcher)
+    made[RESET_CACHE] = _reset(manager.reset_cache, shadow, note, watcher)
     if shadow.threshold > 1 and level == COUNTERS:
-        made[calls.LOOKUP] = _noted_lookup(manager.lookup, note)
+        made[LOOKUP] = _noted_lookup(manager.lookup, note)
     return made
 
 
@@ -62,7 +72,7 @@ def _noted(act: Method, name: str, note: Callable[[Note], None]) -> Method:
 def _noted_lookup(act: Method, note: Callable[[Note], None]) -> Method:
     def lookup(key: Any, req_context: Any) -> Any:
         answer = act(key, req_context)
-        note((calls.LOOKUP, (key,), req_context, answer, None))
+        note((LOOKUP, (key,), req_context, answer, None))
         return answer
 
     return lookup
@@ -72,8 +82,8 @@ def _reset(act: Method, shadow: Shadow, note: Callable[[Note], None], watcher: W
     def reset_cache() -> Any:
         had = (dict(shadow.ref), dict(shadow.slot))
         answer = act()
-        note((calls.RESET_CACHE, (), None, None, had))
-        watcher.hesitate(calls.RESET_CACHE, (), None, None)
+        note((RESET_CACHE, (), None, None, had))
+        watcher.hesitate(RESET_CACHE, (), None, None)
         return answer
 
     return reset_cache
@@ -92,7 +102,7 @@ def _counting(
         try:
             outcome = act_store(keys, req_context)
         except Exception as error:
-            hesitate(calls.PREPARE_STORE, keys, req_context, error)
+            hesitate(PREPARE_STORE, keys, req_context, error)
             raise
         try:
             now = counters()
@@ -109,16 +119,16 @@ def _counting(
             return outcome
         if right:
             shadow.counts = now
-            note((calls.PREPARE_STORE, tuple(keys), req_context, outcome, None))
+            note((PREPARE_STORE, keys, req_context, outcome, None))
         else:
-            hesitate(calls.PREPARE_STORE, keys, req_context, outcome)
+            hesitate(PREPARE_STORE, keys, req_context, outcome)
         return outcome
 
     def complete_store(keys: Collection[Any], req_context: Any, success: bool = True, **more: Any) -> Any:
         try:
             outcome = act_stored(keys, req_context, success, **more)
         except Exception as error:
-            hesitate(calls.COMPLETE_STORE, keys, req_context, error, success)
+            hesitate(COMPLETE_STORE, keys, req_context, error, success)
             raise
         now = counters()
         idle, used, pending = shadow.counts
@@ -126,60 +136,60 @@ def _counting(
         left = pending - number * pends
         if now == ((idle + number * idles, used, left) if success else (idle, used - number, left)):
             shadow.counts = now
-            note((calls.COMPLETE_STORE, tuple(keys), req_context, None, success))
+            note((COMPLETE_STORE, keys, req_context, None, success))
         else:
-            hesitate(calls.COMPLETE_STORE, keys, req_context, None, success)
+            hesitate(COMPLETE_STORE, keys, req_context, None, success)
         return outcome
 
     def prepare_load(keys: Collection[Any], req_context: Any) -> Any:
         try:
             outcome = act_load(keys, req_context)
         except Exception as error:
-            hesitate(calls.PREPARE_LOAD, keys, req_context, error)
+            hesitate(PREPARE_LOAD, keys, req_context, error)
             raise
         now = counters()
         idle, used, pending = shadow.counts
         number = len(keys)
         if idle - number <= now[0] <= idle and now[1] == used and now[2] == pending and len(outcome.block_ids) == number:
             shadow.counts = now
-            note((calls.PREPARE_LOAD, tuple(keys), req_context, outcome, None))
+            note((PREPARE_LOAD, keys, req_context, outcome, None))
         else:
-            hesitate(calls.PREPARE_LOAD, keys, req_context, outcome)
+            hesitate(PREPARE_LOAD, keys, req_context, outcome)
         return outcome
 
     def complete_load(keys: Collection[Any], req_context: Any, **more: Any) -> Any:
         try:
             outcome = act_loaded(keys, req_context, **more)
         except Exception as error:
-            hesitate(calls.COMPLETE_LOAD, keys, req_context, error)
+            hesitate(COMPLETE_LOAD, keys, req_context, error)
             raise
         now = counters()
         idle, used, pending = shadow.counts
         if idle <= now[0] <= idle + len(keys) and now[1] == used and now[2] == pending:
             shadow.counts = now
-            note((calls.COMPLETE_LOAD, tuple(keys), req_context, None, None))
+            note((COMPLETE_LOAD, keys, req_context, None, None))
         else:
-            hesitate(calls.COMPLETE_LOAD, keys, req_context, None)
+            hesitate(COMPLETE_LOAD, keys, req_context, None)
         return outcome
 
     def touch(keys: Collection[Any], req_context: Any) -> Any:
         try:
             outcome = act_touch(keys, req_context)
         except Exception as error:
-            hesitate(calls.TOUCH, keys, req_context, error)
+            hesitate(TOUCH, keys, req_context, error)
             raise
         if counters() == shadow.counts:
-            note((calls.TOUCH, tuple(keys), req_context, None, None))
+            note((TOUCH, keys, req_context, None, None))
         else:
-            hesitate(calls.TOUCH, keys, req_context, None)
+            hesitate(TOUCH, keys, req_context, None)
         return outcome
 
     return {
-        calls.PREPARE_STORE: prepare_store,
-        calls.COMPLETE_STORE: complete_store,
-        calls.PREPARE_LOAD: prepare_load,
-        calls.COMPLETE_LOAD: complete_load,
-        calls.TOUCH: touch,
+        PREPARE_STORE: prepare_store,
+        COMPLETE_STORE: complete_store,
+        PREPARE_LOAD: prepare_load,
+        COMPLETE_LOAD: complete_load,
+        TOUCH: touch,
     }
 
 
@@ -197,21 +207,28 @@ def _following(
     )
     idles, pends = int(inside.counts_idle), int(inside.counts_pending)
     capacity, all_are_stored = inside.capacity, shadow.threshold < 2
-    lists = level == READBACK and inside.are_listed is not None
+    lists = level == READBACK and inside.has_list
     ref, slot, taken = shadow.ref, shadow.slot, shadow.taken
     ref_of, ref_at, slot_at, ref_pop, slot_pop = ref.get, ref.__getitem__, slot.__getitem__, ref.pop, slot.pop
     resident = ref.keys()
+    block_of, blocks_of, none_resident = inside.block, inside.blocks, inside.none_resident
+    is_listed, none_listed = inside.is_listed, inside.none_listed
 
     def agree(keys: Collection[Any], expected: list[int]) -> bool:
         """Whether the manager has these ref counts, and with them the evictable set."""
-        if list(map(_REF_CNT, inside.blocks(keys))) != expected:
+        if list(map(_REF_CNT, blocks_of(keys))) != expected:
             return False
-        return not lists or list(map(inside.are_listed, keys)) == list(map(not_, expected))  # type: ignore[arg-type]
+        if not lists:
+            return True
+        idle = expected.count(IDLE)
+        if idle == 0:
+            return none_listed(keys)
+        if idle == len(expected):
+            return all(map(is_listed, keys))
+        return list(map(is_listed, keys)) == list(map(not_, expected))
 
     def are_absent(keys: Collection[Any]) -> bool:
-        if inside.blocks(keys).count(None) != len(keys):
-            return False
-        return not lists or True not in map(inside.are_listed, keys)  # type: ignore[arg-type]
+        return none_resident(keys) and (not lists or none_listed(keys))
 
     def lookup(key: Any, req_context: Any) -> Any:
         answer = act_lookup(key, req_context)
@@ -224,14 +241,14 @@ def _following(
 
     def counted_lookup(key: Any, req_context: Any) -> Any:
         answer = lookup(key, req_context)
-        note((calls.LOOKUP, (key,), req_context, answer, None))
+        note((LOOKUP, (key,), req_context, answer, None))
         return answer
 
     def prepare_store(keys: Collection[Any], req_context: Any) -> Any:
         try:
             outcome = act_store(keys, req_context)
         except Exception as error:
-            hesitate(calls.PREPARE_STORE, keys, req_context, error)
+            hesitate(PREPARE_STORE, keys, req_context, error)
             raise
         try:
             freed = None if outcome is None else stored_rightly(keys, outcome)
@@ -241,48 +258,89 @@ def _following(
             watcher.give_up(error)
             return outcome
         if freed is None:
-            hesitate(calls.PREPARE_STORE, keys, req_context, outcome)
+            hesitate(PREPARE_STORE, keys, req_context, outcome)
         else:
-            note((calls.PREPARE_STORE, tuple(keys), req_context, outcome, freed))
+            note((PREPARE_STORE, keys, req_context, outcome, freed))
         return outcome
+
+    def one_stored_rightly(keys: Collection[Any], new: list[Any], evicted: list[Any], ids: list[int]) -> list[int] | None:
+        """The same for a single key, without the machinery for many."""
+        (key,), (its,) = new, ids
+        idle, used, pending = shadow.counts
+        freed = []
+        if evicted:
+            (gone,) = evicted
+            freed = [slot[gone]]
+            now = (idle - idles, used, pending + pends)
+            if (
+                ref[gone] != IDLE
+                or used != capacity
+                or block_of(gone) is not None
+                or (lists and is_listed(gone))
+                or (its in taken and its not in freed)
+            ):
+                return None
+        elif its in taken or used >= capacity:
+            return None
+        else:
+            now = (idle, used + 1, pending + pends)
+        if (
+            key in ref
+            or key not in keys
+            or not 0 <= its < capacity
+            or block_of(key).ref_cnt != PENDING
+            or counters() != now
+            or (lists and is_listed(key))
+        ):
+            return None
+        if evicted:
+            del ref[gone], slot[gone]
+            taken.remove(freed[0])
+        ref[key], slot[key] = PENDING, its
+        taken.add(its)
+        shadow.counts = now
+        return freed
 
     def stored_rightly(keys: Collection[Any], outcome: Any) -> list[int] | None:
         """The slots that were given up, in the order of the evicted keys; ``None`` if it is not plainly right."""
         new, evicted = outcome.keys_to_store, outcome.evicted_keys
         ids = outcome.store_spec.block_ids
-        ids = ids.tolist() if hasattr(ids, "tolist") else list(ids)
+        ids = ids.tolist()
         number = len(new)
-        if not (number == len(ids) == len(set(ids))):
+        if number == 1 == len(keys) and len(evicted) < 2:
+            return one_stored_rightly(keys, new, evicted, ids)
+        fresh = set(ids)
+        if not (number == len(ids) == len(fresh)):
             return None
-        if number == len(keys) and all_are_stored:
+        if not all_are_stored:
+            if not resident.isdisjoint(new):
+                return None
+        elif number == len(keys):
             if not resident.isdisjoint(new) or list(keys) != new:
                 return None
-        elif all_are_stored:
-            if [key for key in keys if key not in ref] != new:
-                return None
-        elif not resident.isdisjoint(new):
+        elif [key for key in keys if key not in ref] != new:
             return None
         freed: list[int] = []
         idle, used, pending = shadow.counts
-        if evicted:
-            gone = len(evicted)
-            if any(map(ref_at, evicted)) or gone != used + number - capacity or len(set(evicted)) != gone:
+        gone = len(evicted)
+        now = (idle - gone * idles, used - gone + number, pending + number * pends)
+        if gone:
+            freed = list(map(slot_at, evicted))
+            if any(map(ref_at, evicted)) or now[1] != capacity or not are_absent(evicted):
                 return None
             if number != len(keys) and not set(evicted).isdisjoint(keys):
                 return None
-            freed = list(map(slot_at, evicted))
-            if not taken.intersection(ids).issubset(freed):
+            given_up = set(freed)
+            if len(given_up) != gone:  # some key is named twice: each has a slot of its own
                 return None
-            now = (idle - gone * idles, used - gone + number, pending + number * pends)
         else:
-            if not taken.isdisjoint(ids):
+            given_up = set()
+        if fresh != given_up:
+            if not taken.intersection(fresh) <= given_up or min(fresh, default=0) < 0:
                 return None
-            now = (idle, used + number, pending + number * pends)
-        if now[1] > capacity or counters() != now or (evicted and not are_absent(evicted)):
-            return None
-        if ids and (min(ids) < 0 or max(ids) >= capacity):
-            return None
-        if not agree(new, [PENDING] * number):
+            if max(fresh, default=0) >= capacity or now[1] > capacity:
+                return None
+        if counters() != now or not agree(new, [PENDING] * number):
             return None
         if number != len(keys):
             others = [key for key in keys if key in ref]
@@ -290,10 +348,11 @@ def _following(
                 return None
         for key in evicted:
             del ref[key], slot[key]
-        taken.difference_update(freed)
+        if fresh != given_up:
+            taken.difference_update(given_up)
+            taken.update(fresh)
         ref.update(dict.fromkeys(new, PENDING))
-        slot.update(zip(new, ids, strict=True))
-        taken.update(ids)
+        slot.update(zip(new, ids))  # noqa: B905  (of one length, see above)
         shadow.counts = now
         return freed
 
@@ -301,11 +360,25 @@ def _following(
         try:
             outcome = act_stored(keys, req_context, success, **more)
         except Exception as error:
-            hesitate(calls.COMPLETE_STORE, keys, req_context, error, success)
+            hesitate(COMPLETE_STORE, keys, req_context, error, success)
             raise
         number = len(keys)
         try:
             idle, used, pending = shadow.counts
+            if number == 1 and success:
+                (key,) = keys
+                now = (idle + idles, used, pending - pends)
+                if (
+                    ref[key] == PENDING
+                    and block_of(key).ref_cnt == IDLE
+                    and counters() == now
+                    and not (lists and not is_listed(key))
+                ):
+                    shadow.counts, ref[key] = now, IDLE
+                    note((COMPLETE_STORE, keys, req_context, None, True))
+                else:
+                    hesitate(COMPLETE_STORE, keys, req_context, None, success)
+                return outcome
             expected = [IDLE] * number
             now = (
                 (idle + number * idles, used, pending - number * pends)
@@ -320,7 +393,7 @@ def _following(
         except (KeyError, AttributeError):
             right = False
         if not right:
-            hesitate(calls.COMPLETE_STORE, keys, req_context, None, success)
+            hesitate(COMPLETE_STORE, keys, req_context, None, success)
             return outcome
         shadow.counts = now
         undo: Any = True
@@ -331,16 +404,33 @@ def _following(
             taken.difference_update(undo)
             for key in keys:
                 del ref[key]
-        note((calls.COMPLETE_STORE, tuple(keys), req_context, None, undo))
+        note((COMPLETE_STORE, keys, req_context, None, undo))
         return outcome
 
     def prepare_load(keys: Collection[Any], req_context: Any) -> Any:
         try:
             outcome = act_load(keys, req_context)
         except Exception as error:
-            hesitate(calls.PREPARE_LOAD, keys, req_context, error)
+            hesitate(PREPARE_LOAD, keys, req_context, error)
             raise
         try:
+            if len(keys) == 1:
+                (key,) = keys
+                one_after = ref[key] + 1
+                idle, used, pending = shadow.counts
+                now = (idle - idles, used, pending) if one_after == 1 else shadow.counts
+                if (
+                    one_after > IDLE
+                    and block_of(key).ref_cnt == one_after
+                    and counters() == now
+                    and outcome.block_ids.tolist() == [slot[key]]
+                    and not (lists and is_listed(key))
+                ):
+                    shadow.counts, ref[key] = now, one_after
+                    note((PREPARE_LOAD, keys, req_context, outcome, None))
+                else:
+                    hesitate(PREPARE_LOAD, keys, req_context, outcome)
+                return outcome
             before = list(map(ref_at, keys))
             after = [one + 1 for one in before]
             idle, used, pending = shadow.counts
@@ -348,7 +438,7 @@ def _following(
             ids = outcome.block_ids
             right = (
                 IDLE not in after
-                and (ids.tolist() if hasattr(ids, "tolist") else list(ids)) == list(map(slot_at, keys))
+                and ids.tolist() == list(map(slot_at, keys))
                 and counters() == now
                 and agree(keys, after)
             )
@@ -357,18 +447,34 @@ def _following(
         if right:
             shadow.counts = now
             ref.update(zip(keys, after, strict=True))
-            note((calls.PREPARE_LOAD, tuple(keys), req_context, outcome, None))
+            note((PREPARE_LOAD, keys, req_context, outcome, None))
         else:
-            hesitate(calls.PREPARE_LOAD, keys, req_context, outcome)
+            hesitate(PREPARE_LOAD, keys, req_context, outcome)
         return outcome
 
     def complete_load(keys: Collection[Any], req_context: Any, **more: Any) -> Any:
         try:
             outcome = act_loaded(keys, req_context, **more)
         except Exception as error:
-            hesitate(calls.COMPLETE_LOAD, keys, req_context, error)
+            hesitate(COMPLETE_LOAD, keys, req_context, error)
             raise
         try:
+            if len(keys) == 1:
+                (key,) = keys
+                one_after = ref[key] - 1
+                idle, used, pending = shadow.counts
+                now = shadow.counts if one_after else (idle + idles, used, pending)
+                if (
+                    one_after >= IDLE
+                    and block_of(key).ref_cnt == one_after
+                    and counters() == now
+                    and not (lists and is_listed(key) is (one_after != IDLE))
+                ):
+                    shadow.counts, ref[key] = now, one_after
+                    note((COMPLETE_LOAD, keys, req_context, None, None))
+                else:
+                    hesitate(COMPLETE_LOAD, keys, req_context, None)
+                return outcome
             after = [one - 1 for one in map(ref_at, keys)]
             idle, used, pending = shadow.counts
             now = (idle + after.count(IDLE) * idles, used, pending)
@@ -378,18 +484,30 @@ def _following(
         if right:
             shadow.counts = now
             ref.update(zip(keys, after, strict=True))
-            note((calls.COMPLETE_LOAD, tuple(keys), req_context, None, None))
+            note((COMPLETE_LOAD, keys, req_context, None, None))
         else:
-            hesitate(calls.COMPLETE_LOAD, keys, req_context, None)
+            hesitate(COMPLETE_LOAD, keys, req_context, None)
         return outcome
 
     def touch(keys: Collection[Any], req_context: Any) -> Any:
         try:
             outcome = act_touch(keys, req_context)
         except Exception as error:
-            hesitate(calls.TOUCH, keys, req_context, error)
+            hesitate(TOUCH, keys, req_context, error)
             raise
         try:
+            if len(keys) == 1:
+                (key,) = keys
+                ref_cnt = ref[key]
+                if (
+                    block_of(key).ref_cnt == ref_cnt
+                    and counters() == shadow.counts
+                    and not (lists and is_listed(key) is (ref_cnt != IDLE))
+                ):
+                    note((TOUCH, keys, req_context, None, None))
+                else:
+                    hesitate(TOUCH, keys, req_context, None)
+                return outcome
             expected: list[Any] = list(map(ref_of, keys))
             if None in expected:  # which is no fault
                 held = [key for key in keys if key in ref]
@@ -399,23 +517,23 @@ def _following(
         except (KeyError, AttributeError):
             right = False
         if right:
-            note((calls.TOUCH, tuple(keys), req_context, None, None))
+            note((TOUCH, keys, req_context, None, None))
         else:
-            hesitate(calls.TOUCH, keys, req_context, None)
+            hesitate(TOUCH, keys, req_context, None)
         return outcome
 
     return {
-        calls.LOOKUP: lookup if all_are_stored else counted_lookup,
-        calls.PREPARE_STORE: prepare_store,
-        calls.COMPLETE_STORE: complete_store,
-        calls.PREPARE_LOAD: prepare_load,
-        calls.COMPLETE_LOAD: complete_load,
-        calls.TOUCH: touch,
+        LOOKUP: lookup if all_are_stored else counted_lookup,
+        PREPARE_STORE: prepare_store,
+        COMPLETE_STORE: complete_store,
+        PREPARE_LOAD: prepare_load,
+        COMPLETE_LOAD: complete_load,
+        TOUCH: touch,
     }
 
 
 def _lookup_answers(manager: Any) -> tuple[Any, Any, Any]:
     """The objects for a miss, a hit and one that is pending: of the manager's own module, or as before vLLM 0.25."""
-    function = getattr(type(manager), calls.LOOKUP, None)
+    function = getattr(type(manager), LOOKUP, None)
     answers = getattr(function, "__globals__", {}).get("LookupResult")
     return (False, True, None) if answers is None else (answers.MISS, answers.HIT, answers.HIT_PENDING)
