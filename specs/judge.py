@@ -86,6 +86,10 @@ class Judge:
         if first is not None:
             self._order, self._num_events = first.order, first.num_events
 
+    def shows_everything(self, everything: bool) -> None:
+        """Whether the next look is one at everything: of a recording, if the next entry has a state."""
+        self._small = everything
+
     def observe(self, call: Call, outcome: Outcome, exchanges: Sequence[Exchange] = ()) -> tuple[Broken, ...]:
         """The laws that ``call``, having come to ``outcome``, broke; none if all is right.
 

@@ -17,7 +17,7 @@ from evictable.specs.monitor.monitor import watch
 from evictable.specs.subjects.base import Setup, SubjectKind
 
 BARE = "bare"
-CALLS_OF = 4000
+KEYS_OF_ROUND = 20_000
 """Keys of one round: large requests come in fewer numbers."""
 TOKENS = 16
 """Of a block, for the positions that a scheduler tells."""
@@ -51,7 +51,7 @@ def measure(kind: SubjectKind, mix: Mix, rounds: int, levels: Sequence[str] = LE
     gc.collect()
     gc.freeze()
     times: dict[str, list[float]] = {driver.level: [] for driver in drivers}
-    number = max(6, min(1500, CALLS_OF // mix.batch))
+    number = max(16, min(2500, KEYS_OF_ROUND // mix.batch))
     half = mix.batch // 2
     for turn in range(rounds + 1):
         plan = [(rng.sample(hot, half), [rng.randbytes(32) + bytes(4) for _ in range(half)]) for _ in range(number)]

@@ -23,8 +23,8 @@ from evictable.specs.monitor.shadow import Shadow
 from evictable.specs.monitor.wrappers import Method, Note, wrappers
 
 LOGGER = logging.getLogger("evictable.monitor")
-LAST = 256
-"""Calls that are kept for the trace, lookups not counted: they change nothing."""
+LAST = {COUNTERS: 64, TOUCHED: 256, READBACK: 256}
+"""Calls that are kept for the trace, lookups not counted: they change nothing. What is kept costs, being kept."""
 
 _numbers = count(1)
 
@@ -52,7 +52,7 @@ def watch(
     manager: Any,
     *,
     level: str = TOUCHED,
-    last: int = LAST,
+    last: int | None = None,
     on_violation: Callable[[Violation], None] | None = None,
     log: logging.Logger | None = LOGGER,
     prometheus: Any = None,
@@ -81,6 +81,7 @@ def watch(
     unknown = [law for law in ignore if law not in LAW_BY_ID]
     if unknown:
         raise UsageError(f"unknown law {unknown[0]!r} to ignore; known: {', '.join(LAW_BY_ID)}")
+    last = LAST[level] if last is None else last
     if last < 1 or most < 1:
         raise UsageError("last and most are at least 1")
     monitor = Monitor(

@@ -7,6 +7,7 @@ Each is a closure over what it needs, and judges by a few operations on whole ba
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable, Collection
 from operator import attrgetter, not_
 from typing import Any, Protocol
@@ -54,6 +55,9 @@ def wrappers(
     for name in (ON_NEW_REQUEST, ON_REQUEST_FINISHED):
         if name in vars(type(manager)):  # what the interface has by default decides nothing
             made[name] = _noted(getattr(manager, name), name, note)
+    for name in (COMPLETE_STORE, COMPLETE_LOAD):
+        if "ticket" in inspect.signature(getattr(manager, name)).parameters:
+            made[name] = _with_ticket(name, getattr(manager, name), made[name], watcher)
     made[RESET_CACHE] = _reset(manager.reset_cache, shadow, note, watcher)
     if shadow.threshold > 1 and level == COUNTERS:
         made[LOOKUP] = _noted_lookup(manager.lookup, note)
@@ -64,6 +68,23 @@ def _noted(act: Method, name: str, note: Callable[[Note], None]) -> Method:
     def called(req_context: Any) -> Any:
         answer = act(req_context)
         note((name, (), req_context, None, None))
+        return answer
+
+    return called
+
+
+def _with_ticket(name: str, act: Method, judging: Method, watcher: Watcher) -> Method:
+    """A completion that carries a ticket is judged the slow way: the fast one does not pay for arguments it never gets."""
+
+    def called(keys: Collection[Any], req_context: Any, *success: bool, ticket: Any = None, **more: Any) -> Any:
+        if ticket is None:
+            return judging(keys, req_context, *success, **more)
+        try:
+            answer = act(keys, req_context, *success, ticket=ticket, **more)
+        except Exception as error:
+            watcher.hesitate(name, keys, req_context, error, *success, **more)
+            raise
+        watcher.hesitate(name, keys, req_context, None, *success, **more)
         return answer
 
     return called
@@ -124,9 +145,9 @@ def _counting(
             hesitate(PREPARE_STORE, keys, req_context, outcome)
         return outcome
 
-    def complete_store(keys: Collection[Any], req_context: Any, success: bool = True, **more: Any) -> Any:
+    def complete_store(keys: Collection[Any], req_context: Any, success: bool = True) -> Any:
         try:
-            outcome = act_stored(keys, req_context, success, **more)
+            outcome = act_stored(keys, req_context, success)
         except Exception as error:
             hesitate(COMPLETE_STORE, keys, req_context, error, success)
             raise
@@ -157,9 +178,9 @@ def _counting(
             hesitate(PREPARE_LOAD, keys, req_context, outcome)
         return outcome
 
-    def complete_load(keys: Collection[Any], req_context: Any, **more: Any) -> Any:
+    def complete_load(keys: Collection[Any], req_context: Any) -> Any:
         try:
-            outcome = act_loaded(keys, req_context, **more)
+            outcome = act_loaded(keys, req_context)
         except Exception as error:
             hesitate(COMPLETE_LOAD, keys, req_context, error)
             raise
@@ -356,9 +377,9 @@ def _following(
         shadow.counts = now
         return freed
 
-    def complete_store(keys: Collection[Any], req_context: Any, success: bool = True, **more: Any) -> Any:
+    def complete_store(keys: Collection[Any], req_context: Any, success: bool = True) -> Any:
         try:
-            outcome = act_stored(keys, req_context, success, **more)
+            outcome = act_stored(keys, req_context, success)
         except Exception as error:
             hesitate(COMPLETE_STORE, keys, req_context, error, success)
             raise
@@ -452,9 +473,9 @@ def _following(
             hesitate(PREPARE_LOAD, keys, req_context, outcome)
         return outcome
 
-    def complete_load(keys: Collection[Any], req_context: Any, **more: Any) -> Any:
+    def complete_load(keys: Collection[Any], req_context: Any) -> Any:
         try:
-            outcome = act_loaded(keys, req_context, **more)
+            outcome = act_loaded(keys, req_context)
         except Exception as error:
             hesitate(COMPLETE_LOAD, keys, req_context, error)
             raise
