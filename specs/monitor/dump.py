@@ -39,9 +39,12 @@ def trace_of_notes(
         for note in reversed(notes):
             _go_back(note, ref, slot)
     known = {key: plain_key(key.hex()) for key in ref}
-    entries = [*rebuilding(
-        {known[key]: ref_cnt for key, ref_cnt in ref.items()}, {known[key]: slot[key] for key in ref}, recorded=True
-    ), *_announcements(notes)]
+    entries = [
+        *rebuilding(
+            {known[key]: ref_cnt for key, ref_cnt in ref.items()}, {known[key]: slot[key] for key in ref}, recorded=True
+        ),
+        *_announcements(notes),
+    ]
     entries += [_entry(note) for note in notes]
     manager = inside.manager
     threshold = max(getattr(manager, "store_threshold", 1), 1)

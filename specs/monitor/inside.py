@@ -77,7 +77,9 @@ class Inside:
         self.has_list = listed is not None
         table: Any = () if listed is None else listed
         self.is_listed = table.__contains__
-        self.none_listed = (table if isinstance(table, set) else table.keys() if hasattr(table, "keys") else set()).isdisjoint
+        self.none_listed = (
+            table if isinstance(table, set) else table.keys() if hasattr(table, "keys") else set()
+        ).isdisjoint
 
     def state(self) -> tuple[dict[Any, int], dict[Any, int]]:
         """The ref count and the slot of every resident key."""

@@ -153,7 +153,9 @@ class Monitor:
         try:
             vars(self.manager).update(made)
         except TypeError:
-            raise UsageError(f"{type(self.manager).__name__}: its methods cannot be replaced; it has no __dict__") from None
+            raise UsageError(
+                f"{type(self.manager).__name__}: its methods cannot be replaced; it has no __dict__"
+            ) from None
         self._installed = made
         if had is not None:
             self._found(had, "", None)
@@ -190,7 +192,9 @@ class Monitor:
 
     def hesitate_at_lookup(self, key: Any, context: Any, answer: Any) -> None:
         right = self._shadow.presence(key)
-        told = getattr(answer, "name", None) or {True: calls.HIT, False: calls.MISS, None: calls.HIT_PENDING}.get(answer)
+        told = getattr(answer, "name", None) or {True: calls.HIT, False: calls.MISS, None: calls.HIT_PENDING}.get(
+            answer
+        )
         if told != right and self._installed:
             self._note((calls.LOOKUP, (key,), context, answer, None))
             self._found(Breach("answer", right, str(told), (key,)), calls.LOOKUP, context)

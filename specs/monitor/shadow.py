@@ -47,7 +47,9 @@ class Shadow:
     def contradiction(self) -> Breach | None:
         """What is wrong with the state itself, when it was taken from the manager."""
         if len(self.taken) != len(self.slot):
-            return Breach("slots-conserved", "a slot of its own for every block", f"{len(self.slot)} in {len(self.taken)}")
+            return Breach(
+                "slots-conserved", "a slot of its own for every block", f"{len(self.slot)} in {len(self.taken)}"
+            )
         below = [key for key, ref_cnt in self.ref.items() if ref_cnt < PENDING]
         if below:
             return Breach("ref-floor", "no ref_cnt below -1", f"{self.ref[below[0]]}", tuple(below[:1]))
@@ -62,7 +64,9 @@ class Shadow:
         """
         self.inside.bind()
         raised = isinstance(outcome, BaseException)
-        evicted: list[Any] = [] if raised or outcome is None or name != calls.PREPARE_STORE else list(outcome.evicted_keys)
+        evicted: list[Any] = (
+            [] if raised or outcome is None or name != calls.PREPARE_STORE else list(outcome.evicted_keys)
+        )
         before: Before = {key: (self.ref.get(key), self.slot.get(key)) for key in (*keys, *evicted)}
         if raised or name == calls.TOUCH or (name == calls.PREPARE_STORE and outcome is None):
             return self._unchanged(name, keys, outcome), before
@@ -82,7 +86,11 @@ class Shadow:
         number, idles, pends = len(keys), int(self.inside.counts_idle), int(self.inside.counts_pending)
         idle, used, pending = (after - before for before, after in zip(was, now, strict=True))
         law, most = "counters-agree", ""
-        if isinstance(outcome, BaseException) or name == calls.TOUCH or (name == calls.PREPARE_STORE and outcome is None):
+        if (
+            isinstance(outcome, BaseException)
+            or name == calls.TOUCH
+            or (name == calls.PREPARE_STORE and outcome is None)
+        ):
             right, law = was == now, "legal-step" if name == calls.TOUCH else "all-or-nothing"
         elif name == calls.PREPARE_STORE:
             new, gone = len(outcome.keys_to_store), len(outcome.evicted_keys)
@@ -126,7 +134,9 @@ class Shadow:
             own = sum(self.ref.get(key) == IDLE for key in dict.fromkeys(keys))
             room = self.inside.capacity - len(self.ref) + self._idle() - own
             if new <= room:
-                return Breach("no-false-refusal", f"room for {new} new keys: {room} free or evictable", "None", tuple(keys))
+                return Breach(
+                    "no-false-refusal", f"room for {new} new keys: {room} free or evictable", "None", tuple(keys)
+                )
         return self._wrong_inside(tuple(dict.fromkeys(keys)), "legal-step" if name == calls.TOUCH else "all-or-nothing")
 
     def _store(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:

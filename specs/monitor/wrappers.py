@@ -171,7 +171,12 @@ def _counting(
         now = counters()
         idle, used, pending = shadow.counts
         number = len(keys)
-        if idle - number <= now[0] <= idle and now[1] == used and now[2] == pending and len(outcome.block_ids) == number:
+        if (
+            idle - number <= now[0] <= idle
+            and now[1] == used
+            and now[2] == pending
+            and len(outcome.block_ids) == number
+        ):
             shadow.counts = now
             note((PREPARE_LOAD, keys, req_context, outcome, None))
         else:
@@ -230,7 +235,7 @@ def _following(
     capacity, all_are_stored = inside.capacity, shadow.threshold < 2
     lists = level == READBACK and inside.has_list
     ref, slot, taken = shadow.ref, shadow.slot, shadow.taken
-    ref_of, ref_at, slot_at, ref_pop, slot_pop = ref.get, ref.__getitem__, slot.__getitem__, ref.pop, slot.pop
+    ref_of, ref_at, slot_at, slot_pop = ref.get, ref.__getitem__, slot.__getitem__, slot.pop
     resident = ref.keys()
     block_of, blocks_of, none_resident = inside.block, inside.blocks, inside.none_resident
     is_listed, none_listed = inside.is_listed, inside.none_listed
@@ -284,7 +289,9 @@ def _following(
             note((PREPARE_STORE, keys, req_context, outcome, freed))
         return outcome
 
-    def one_stored_rightly(keys: Collection[Any], new: list[Any], evicted: list[Any], ids: list[int]) -> list[int] | None:
+    def one_stored_rightly(
+        keys: Collection[Any], new: list[Any], evicted: list[Any], ids: list[int]
+    ) -> list[int] | None:
         """The same for a single key, without the machinery for many."""
         (key,), (its,) = new, ids
         idle, used, pending = shadow.counts
