@@ -10,11 +10,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from attrs import evolve
+
 from evictable.model import calls
 from evictable.model.calls import Call, Key, Loaded, Outcome, Raised, Stored, plain_key
 from evictable.model.lifecycle import IDLE, PENDING
+from evictable.model.snapshot import Snapshot
 from evictable.model.trace import Entry, Head, Trace
 from evictable.specs.monitor.inside import Inside
+from evictable.specs.subjects.keys import KeyTable
 
 BEFORE = "before"
 """The request in whose name the state is rebuilt."""
@@ -59,6 +63,17 @@ def trace_of_notes(
         law=law,
     )
     return Trace(head, tuple(entries))
+
+
+def state_now(inside: Inside, *, with_slots: bool) -> Snapshot:
+    """The whole state, under the names that keys have in traces; without order and events, which are not followed."""
+    table = KeyTable()
+    for raw in inside.state()[0]:
+        table.encode(plain_key(raw.hex()))
+    state = inside.lens.look(table, None)
+    return evolve(
+        state, slots=state.slots if with_slots else None, order=None, tracker=None, num_events=None, free=None
+    )
 
 
 def rebuilding(ref: dict[Key, int], slot: dict[Key, int] | None, *, recorded: bool) -> list[Entry]:

@@ -17,7 +17,7 @@ from evictable.model import trace as traces
 from evictable.model.breach import Breach
 from evictable.model.laws import LAW_BY_ID
 from evictable.specs.errors import UsageError
-from evictable.specs.monitor.dump import trace_of_notes
+from evictable.specs.monitor.dump import state_now, trace_of_notes
 from evictable.specs.monitor.inside import COUNTERS, LEVELS, READBACK, TOUCHED, Inside
 from evictable.specs.monitor.shadow import Shadow
 from evictable.specs.monitor.wrappers import Method, Note, wrappers
@@ -25,6 +25,8 @@ from evictable.specs.monitor.wrappers import Method, Note, wrappers
 LOGGER = logging.getLogger("evictable.monitor")
 LAST = {COUNTERS: 64, TOUCHED: 256, READBACK: 256}
 """Calls that are kept for the trace, lookups not counted: they change nothing. What is kept costs, being kept."""
+MOST_SHOWN = 20_000
+"""Blocks up to which a trace ends with the whole state."""
 
 _numbers = count(1)
 
@@ -179,6 +181,9 @@ class Monitor:
             keys = tuple(keys)
             if name == calls.RESET_CACHE:
                 breach = self._shadow.judge_reset() if self.level != COUNTERS else self._counted_anew()
+            elif name in (calls.ON_NEW_REQUEST, calls.ON_REQUEST_FINISHED):
+                breach = self._shadow.judge_idle(outcome)
+                self._note((name, keys, context, None, None))
             elif self.level == COUNTERS:
                 breach = self._shadow.judge_counters(name, keys, outcome, success)
                 self._note((name, keys, context, outcome, success))
@@ -257,7 +262,11 @@ class Monitor:
             ref, slot = self._inside.state()
         else:
             ref, slot = dict(self._shadow.ref), dict(self._shadow.slot)
-        return trace_of_notes(self._inside, self._subject, list(self._notes), ref, slot, law, complete=complete)
+        trace = trace_of_notes(self._inside, self._subject, list(self._notes), ref, slot, law, complete=complete)
+        if law is None or not trace.entries or self._inside.lens.num_resident() > MOST_SHOWN:
+            return trace
+        last = evolve(trace.entries[-1], state=state_now(self._inside, with_slots=self.level != COUNTERS))
+        return evolve(trace, entries=(*trace.entries[:-1], last))
 
 
 def _name_of(manager: Any) -> str:

@@ -79,6 +79,13 @@ class Shadow:
         self.counts = self._counted()
         return breach or self._wrong_inside(tuple(before), "legal-step"), before
 
+    def judge_idle(self, was: Counts) -> Breach | None:
+        """After a call that is not about blocks: ``was`` is what was counted before it."""
+        now = self.inside.counters()
+        self.counts = now
+        names = "{} evictable, {} slots in use, {} pending"
+        return Breach("legal-step", "no block changes: " + names.format(*was), names.format(*now))
+
     def judge_counters(self, name: str, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:
         """The same by the counters alone, between which and the keys there is some play: a key may be misplaced."""
         was, now = self.counts, self.inside.counters()

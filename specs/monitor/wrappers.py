@@ -54,7 +54,7 @@ def wrappers(
     made = (_counting if level == COUNTERS else _following)(level, inside, shadow, note, watcher)
     for name in (ON_NEW_REQUEST, ON_REQUEST_FINISHED):
         if name in vars(type(manager)):  # what the interface has by default decides nothing
-            made[name] = _noted(getattr(manager, name), name, note)
+            made[name] = _idle(getattr(manager, name), name, inside, shadow, note, watcher)
     for name in (COMPLETE_STORE, COMPLETE_LOAD):
         if "ticket" in inspect.signature(getattr(manager, name)).parameters:
             made[name] = _with_ticket(name, getattr(manager, name), made[name], watcher)
@@ -64,10 +64,19 @@ def wrappers(
     return made
 
 
-def _noted(act: Method, name: str, note: Callable[[Note], None]) -> Method:
+def _idle(
+    act: Method, name: str, inside: Inside, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher
+) -> Method:
+    """A call that is not about blocks: none may change, not by a call either that the manager makes of itself."""
+    counters = inside.counters
+
     def called(req_context: Any) -> Any:
+        before = shadow.counts
         answer = act(req_context)
-        note((name, (), req_context, None, None))
+        if shadow.counts is before and counters() == before:
+            note((name, (), req_context, None, None))
+        else:
+            watcher.hesitate(name, (), req_context, before)
         return answer
 
     return called

@@ -99,6 +99,9 @@ class Lens:
             return self._policy.t1, self._policy.t2
         return (getattr(self._policy, self._resident),)  # type: ignore[arg-type]
 
+    def num_resident(self) -> int:
+        return sum(len(table) for table in self.resident_tables())
+
     def evictable_table(self) -> Any:
         """The container of the evictable keys, ``None`` if the policy keeps none."""
         return None if self._evictable is None else getattr(self._policy, self._evictable)
