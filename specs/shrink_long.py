@@ -88,15 +88,9 @@ class LongShrinker:
         self.played += 0 if broke is None else len(broke.sequence)
         if broke is None:
             return None
-        found = None
-        for self.discipline in (CONTRACT, CARELESS):  # the better evidence first
-            found = self._start(broke)
-            if found is not None:
-                break
+        found = self._start(broke)
         if found is None:
-            raise UsageError(
-                "the law is not broken again when the same calls are played: the subject is not determined"
-            )
+            raise UsageError("the law is not broken again by the same calls: the subject does not do the same twice")
         while True:
             shrinker = self._shrinker(broke.law)
             best = shrinker.shrink(found.setup, found.calls)
@@ -108,12 +102,15 @@ class LongShrinker:
             found = smaller
 
     def _start(self, broke: Broke) -> Counterexample | None:
-        if len(broke.sequence) > LONG and not self.setup.tiers:
-            for setup, sequence in self._ends(broke):
-                found = self._attempt(broke.law, setup, sequence)
-                if found is not None:
-                    return found
-        return self._attempt(broke.law, self.setup, broke.sequence)
+        """An end, if the trace is long, else all of it; by a caller who keeps the contract, if such a one will do."""
+        ends = list(self._ends(broke)) if len(broke.sequence) > LONG and not self.setup.tiers else []
+        for candidates in (ends, [(self.setup, broke.sequence)]):
+            for self.discipline in (CONTRACT, CARELESS):
+                for setup, sequence in candidates:
+                    found = self._attempt(broke.law, setup, sequence)
+                    if found is not None:
+                        return found
+        return None
 
     def _ends(self, broke: Broke) -> Iterator[tuple[Setup, list[Call]]]:
         """Ever longer ends, each in a cache of its own."""
@@ -200,5 +197,10 @@ def _owned(before: list[Call], last: list[Call], announced: list[Call]) -> list[
         for key in call.keys:
             waiting = [] if completes else enders.get((call.name, key), [])
             groups.setdefault(waiting.pop(0) if waiting else call.request, []).append(key)
-        sequence += [evolve(call, keys=tuple(keys), request=request) for request, keys in groups.items()] or [call]
+        for request, owned in groups.items():
+            if call.name == calls.PREPARE_LOAD:  # who loads has been told that it is there
+                sequence += [Call(calls.LOOKUP, (key,), request) for key in owned]
+            sequence.append(evolve(call, keys=tuple(owned), request=request))
+        if not groups:
+            sequence.append(call)
     return [*(call for call in sequence if not call.keys), *announced, *(call for call in sequence if call.keys), *last]
