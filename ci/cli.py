@@ -518,9 +518,7 @@ def soak(
 @click.argument("trace", type=click.Path(path_type=Path))
 @click.option("--subject", help=f"{_SUBJECT_HELP}. Default: the recorded one.")
 @_PROFILE
-@click.option(
-    "--law", metavar="ID", help="The law that is to be broken. Default: the recorded one, or the first broken."
-)
+@click.option("--law", metavar="ID", help="The law to break. Default: the recorded one, or the first broken.")
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the shortest trace there.")
 def shrink(trace: Path, subject: str | None, profile: str, law: str | None, output: Path | None) -> int:
     """Make a failing TRACE as short as it gets: of a check, a workload or the monitor, also of thousands of calls.

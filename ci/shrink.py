@@ -19,7 +19,7 @@ from evictable.specs.long_jobs import opened
 
 
 def run_shrink(path: Path, subject: str | None, profile: str, law: str | None, output: Path | None) -> int:
-    """Print the shortest trace found and write it; 1 if there is one, 0 if the calls break no law. Raises `UsageError`."""
+    """Print the shortest trace found and write it; 1 if there is one, 0 if no law is broken. Raises `UsageError`."""
     if law is not None and law not in LAW_BY_ID:
         raise UsageError(f"unknown law {law!r}; known: {', '.join(LAW_BY_ID)}")
     with opened(path) as lines:

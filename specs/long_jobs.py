@@ -16,7 +16,7 @@ from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.counterexamples import replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
-from evictable.specs.judge import Judge
+from evictable.specs.judge import Broken, Judge
 from evictable.specs.records import broken_record
 from evictable.specs.session import model_of, outcome_of
 from evictable.specs.shrink_long import LongShrinker
@@ -54,7 +54,8 @@ def replay_file(job: Mapping[str, Any], send: Send) -> None:
         subject = kind.make(setup)
         judge = Judge(model_of(setup, profile, kind.admission), subject.snapshot)
         last: deque[traces.Entry] = deque(maxlen=LAST_SHOWN)
-        made, broken, told = 0, (), time.monotonic()
+        broken: tuple[Broken, ...] = ()
+        made, told = 0, time.monotonic()
         started = told
         for entry in stream:
             outcome = outcome_of(subject, entry.call)

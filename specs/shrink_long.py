@@ -31,7 +31,7 @@ KEPT = 4096
 
 @define
 class Broke:
-    """Where a trace, played once on the subject, broke a law: as far as that, and the state before the last calls."""
+    """Where a trace, played once on the subject, broke a law: the calls so far, and what leads back from there."""
 
     law: str
     sequence: list[Call]
@@ -42,7 +42,10 @@ class Broke:
 
 
 def play_once(kind: SubjectKind, setup: Setup, profile: str, sequence: Sequence[Call], law: str | None) -> Broke | None:
-    """Play ``sequence`` up to the first broken law; ``None`` if all is kept. Raises `UsageError` if it is another law."""
+    """Play ``sequence`` up to the first broken law; ``None`` if all is kept.
+
+    Raises `UsageError` if it is another law than ``law``.
+    """
     subject = kind.make(setup)
     model = model_of(setup, profile, kind.admission)
     judge = Judge(model, subject.snapshot)
@@ -60,7 +63,7 @@ def play_once(kind: SubjectKind, setup: Setup, profile: str, sequence: Sequence[
             laws = [one.law.id for one in broken]
             if law is not None and law not in laws:
                 raise UsageError(
-                    f"call {place + 1}, {call.name}, breaks {', '.join(laws)} and not {law}; name one of them with --law"
+                    f"call {place + 1}, {call.name}, breaks {', '.join(laws)} and not {law}; name one with --law"
                 )
             return Broke(law or laws[0], list(sequence[: place + 1]), dict(model.ref_cnt), undo)
     return None
@@ -135,12 +138,8 @@ class LongShrinker:
         # Somebody has to make room for what is new: as many idle blocks as would have had to go.
         idle = [key for key, count in ref_cnt.items() if count == 0 and key not in held][: fresh - free]
         held |= dict.fromkeys(idle, 0)
-        before = [entry.call for entry in rebuilding(held, None, recorded=False)]
-        told = {call.request for call in last if call.name == calls.ON_NEW_REQUEST}
-        begun = dict.fromkeys(call.request for call in last if call.request is not None and call.request not in told)
-        announced = [Call(calls.ON_NEW_REQUEST, request=request) for request in begun]
-        setup = evolve(self.setup, capacity=max(1, len(held) + free))
-        return setup, _owned(before, last, announced)
+        before = [entry.call for entry in rebuilding(held, None, last)]
+        return evolve(self.setup, capacity=max(1, len(held) + free)), [*before, *last]
 
     def _attempt(self, law: str, setup: Setup, sequence: Sequence[Call]) -> Counterexample | None:
         shrinker = self._shrinker(law)
@@ -177,30 +176,3 @@ def _neighbours(sequence: tuple[Call, ...]) -> Iterator[tuple[Call, ...]]:
     for key in dict.fromkeys(key for call in sequence for key in call.keys):
         kept = (call.with_keys(tuple(one for one in call.keys if one != key)) for call in sequence)
         yield tuple(new for old, new in zip(sequence, kept, strict=True) if new.keys or not old.keys)
-
-
-def _owned(before: list[Call], last: list[Call], announced: list[Call]) -> list[Call]:
-    """Transfers that end in ``last`` are begun in the name of who ends them, so that he is their owner."""
-    enders: dict[tuple[str, Key], list[str | None]] = {}
-    begins = {calls.COMPLETE_STORE: calls.PREPARE_STORE, calls.COMPLETE_LOAD: calls.PREPARE_LOAD}
-    own: set[tuple[str, str | None, Key]] = set()
-    for call in last:
-        for key in call.keys:
-            if call.name in begins.values():
-                own.add((call.name, call.request, key))
-            elif call.name in begins and (begins[call.name], call.request, key) not in own:
-                enders.setdefault((begins[call.name], key), []).append(call.request)
-    sequence: list[Call] = []
-    for call in before:
-        groups: dict[str | None, list[Key]] = {}
-        completes = call.name == calls.COMPLETE_STORE
-        for key in call.keys:
-            waiting = [] if completes else enders.get((call.name, key), [])
-            groups.setdefault(waiting.pop(0) if waiting else call.request, []).append(key)
-        for request, owned in groups.items():
-            if call.name == calls.PREPARE_LOAD:  # who loads has been told that it is there
-                sequence += [Call(calls.LOOKUP, (key,), request) for key in owned]
-            sequence.append(evolve(call, keys=tuple(owned), request=request))
-        if not groups:
-            sequence.append(call)
-    return [*(call for call in sequence if not call.keys), *announced, *(call for call in sequence if call.keys), *last]

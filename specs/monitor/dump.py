@@ -1,12 +1,14 @@
 """The latest calls of a watched manager as a trace, after calls that rebuild the state before them.
 
-Rebuilt are who is resident, in which slot, being stored or with how many loads in flight. Not rebuilt: the order in which
-idle blocks would be evicted (ranks, ARC's lists, ghosts and target), who had begun which transfer, what an admission
-tracker counted, and events. So a trace that does not go back to an empty cache has the profile `any`.
+Rebuilt are who is resident, in which slot, being stored or with how many loads in flight; and whose those are, where
+the latest calls end them. Not rebuilt: the order in which idle blocks would be evicted (ranks, ARC's lists, ghosts and
+target), what an admission tracker counted, and events. So a trace that does not go back to an empty cache has the
+profile `any`.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -43,20 +45,20 @@ def trace_of_notes(
         for note in reversed(notes):
             _go_back(note, ref, slot)
     known = {key: plain_key(key.hex()) for key in ref}
-    entries = [
-        *rebuilding(
-            {known[key]: ref_cnt for key, ref_cnt in ref.items()}, {known[key]: slot[key] for key in ref}, recorded=True
-        ),
-        *_announcements(notes),
-    ]
-    entries += [_entry(note) for note in notes]
+    latest = [_entry(note) for note in notes]
+    entries = rebuilding(
+        {known[key]: ref_cnt for key, ref_cnt in ref.items()},
+        {known[key]: slot[key] for key in ref},
+        [entry.call for entry in latest],
+    )
+    entries += latest
     manager = inside.manager
     threshold = max(getattr(manager, "store_threshold", 1), 1)
     head = Head(
         capacity=inside.capacity,
         subject=subject,
         policy=inside.policy,
-        profile="any",
+        profile="any",  # the order is not known
         events=getattr(manager, "events", None) is not None,
         store_threshold=threshold,
         max_tracker_size=manager.max_tracker_size if threshold > 1 else None,
@@ -76,28 +78,77 @@ def state_now(inside: Inside, *, with_slots: bool) -> Snapshot:
     )
 
 
-def rebuilding(ref: dict[Key, int], slot: dict[Key, int] | None, *, recorded: bool) -> list[Entry]:
-    """Calls that lead an empty cache to these ref counts; with ``recorded`` answers, in these slots."""
-    request = BEFORE
+def rebuilding(ref: dict[Key, int], slot: dict[Key, int] | None, following: Sequence[Call]) -> list[Entry]:
+    """Calls that lead an empty cache to these ref counts, and where the slots are given, the answers that say so.
+
+    What ``following`` completes without having prepared it is prepared in the name of the request that completes it,
+    and its requests that began before are announced.
+    """
     entries: list[Entry] = []
 
     def add(call: Call, outcome: Outcome) -> None:
-        entries.append(Entry(call, outcome) if recorded else Entry(call))
+        entries.append(Entry(call) if slot is None else Entry(call, outcome))
 
-    if ref:
+    def slots_of(keys: tuple[Key, ...]) -> tuple[int, ...]:
+        return () if slot is None else tuple(slot[key] for key in keys)
+
+    for request in (*([BEFORE] if ref else []), *_begun_before(following)):
         add(Call(calls.ON_NEW_REQUEST, request=request), None)
-    keys = list(ref)
-    for batch in _batches(keys):
-        ids = tuple(slot[key] for key in batch) if slot is not None else ()
-        add(Call(calls.PREPARE_STORE, batch, request), Stored(batch, ids, ()))
+    enders = _enders(following)
+    for batch in _batches(list(ref)):
+        pending = [key for key in batch if ref[key] == PENDING]
         ready = tuple(key for key in batch if ref[key] >= IDLE)
+        for request, keys in _by_owner(pending, calls.PREPARE_STORE, enders).items():
+            add(Call(calls.PREPARE_STORE, keys, request), Stored(keys, slots_of(keys), ()))
         if ready:
-            add(Call(calls.COMPLETE_STORE, ready, request), None)
+            add(Call(calls.PREPARE_STORE, ready, BEFORE), Stored(ready, slots_of(ready), ()))
+            add(Call(calls.COMPLETE_STORE, ready, BEFORE), None)
     for times in range(1, max(ref.values(), default=0) + 1):
-        for batch in _batches([key for key in keys if ref[key] >= times]):
-            ids = tuple(slot[key] for key in batch) if slot is not None else ()
-            add(Call(calls.PREPARE_LOAD, batch, request), Loaded(ids))
+        for batch in _batches([key for key in ref if ref[key] >= times]):
+            for request, keys in _by_owner(batch, calls.PREPARE_LOAD, enders).items():
+                for key in keys:  # who loads has been told that it is there
+                    add(Call(calls.LOOKUP, (key,), request), calls.HIT)
+                add(Call(calls.PREPARE_LOAD, keys, request), Loaded(slots_of(keys)))
     return entries
+
+
+_BEGINS = {calls.COMPLETE_STORE: calls.PREPARE_STORE, calls.COMPLETE_LOAD: calls.PREPARE_LOAD}
+Enders = dict[tuple[str, Key], list[str | None]]
+
+
+def _enders(following: Sequence[Call]) -> Enders:
+    """Which requests complete what they have not prepared here, by how it is prepared and the key."""
+    enders: Enders = {}
+    prepared: Counter[tuple[str, str | None, Key]] = Counter()
+    for call in following:
+        for key in call.keys:
+            if call.name in _BEGINS.values():
+                prepared[call.name, call.request, key] += 1
+            elif call.name in _BEGINS:
+                begun = (_BEGINS[call.name], call.request, key)
+                if prepared[begun]:
+                    prepared[begun] -= 1
+                else:
+                    enders.setdefault((_BEGINS[call.name], key), []).append(call.request)
+    return enders
+
+
+def _by_owner(keys: Iterable[Key], begins: str, enders: Enders) -> dict[str | None, tuple[Key, ...]]:
+    owned: dict[str | None, tuple[Key, ...]] = {}
+    for key in keys:
+        waiting = enders.get((begins, key))
+        request = waiting.pop(0) if waiting else BEFORE
+        owned[request] = (*owned.get(request, ()), key)
+    return owned
+
+
+def _begun_before(following: Sequence[Call]) -> list[str]:
+    """The requests whose first call here is not their announcement."""
+    met: dict[str, bool] = {}
+    for call in following:
+        if call.request is not None:
+            met.setdefault(call.request, call.name == calls.ON_NEW_REQUEST)
+    return [request for request, told in met.items() if not told]
 
 
 def _batches(keys: list[Key]) -> Iterable[tuple[Key, ...]]:
@@ -153,15 +204,6 @@ def _ids(spec: Any) -> tuple[int, ...]:
     return tuple(ids.tolist() if hasattr(ids, "tolist") else ids)
 
 
-def _announcements(notes: Sequence[Any]) -> list[Entry]:
-    """Of the requests that had begun before the first of ``notes``."""
-    met: dict[str, bool] = {}
-    for name, _, context, _, _ in notes:
-        if context is not None:
-            met.setdefault(_request(context), name == calls.ON_NEW_REQUEST)
-    return [Entry(Call(calls.ON_NEW_REQUEST, request=request), None) for request, told in met.items() if not told]
-
-
 def _request(context: Any) -> str:
     return str(getattr(context, "req_id", "?"))
 
@@ -198,5 +240,5 @@ def _outcome(name: str, outcome: Any) -> Outcome:
         return None
     if name == calls.PREPARE_LOAD:
         return Loaded(_ids(outcome))
-    decode = lambda keys: tuple(plain_key(raw.hex()) for raw in keys)  # noqa: E731
-    return Stored(decode(outcome.keys_to_store), _ids(outcome.store_spec), decode(outcome.evicted_keys))
+    new, gone = (tuple(plain_key(raw.hex()) for raw in raws) for raws in (outcome.keys_to_store, outcome.evicted_keys))
+    return Stored(new, _ids(outcome.store_spec), gone)

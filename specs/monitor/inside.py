@@ -21,7 +21,7 @@ Counts = tuple[int, int, int]
 
 @define
 class Inside:
-    """The parts of a manager's inside that a monitor reads. Raises `UsageError` if they are not where they are known."""
+    """The parts of a manager's inside that a monitor reads. Raises `UsageError` if they are not as known."""
 
     manager: Any
     lens: Lens = field(init=False)

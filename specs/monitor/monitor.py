@@ -211,8 +211,8 @@ class Monitor:
             self._log.warning("evictable: the monitor failed and is off: %s: %s", type(error).__name__, error)
 
     def _counted_anew(self) -> Breach | None:
-        self._shadow.counts = (0, 0, 0)
-        return self._shadow._wrong_counters()
+        self._shadow.counts, self._shadow.storing, self._shadow.flying = (0, 0, 0), 0, 0
+        return self._shadow.wrong_counters()
 
     # --- a broken law ---
 

@@ -1,8 +1,8 @@
 """The monitor in a running vLLM server: a general plug-in, turned on by the environment.
 
-vLLM calls `register` in each of its processes (entry point group ``vllm.general_plugins``). Without ``EVICTABLE_MONITOR``
-it does nothing. With it, every CPU offload manager that a ``CPUOffloadingSpec`` makes from then on is watched; the managers
-above tiers are not, which reach around their primary tier's methods.
+vLLM calls `register` in each of its processes (entry point group ``vllm.general_plugins``). Without
+``EVICTABLE_MONITOR`` it does nothing. With it, every CPU offload manager that a ``CPUOffloadingSpec`` makes from then
+on is watched; the managers above tiers are not, which reach around their primary tier's methods.
 
 ``EVICTABLE_MONITOR``            ``counters``, ``touched`` or ``readback``
 ``EVICTABLE_MONITOR_LAST``       calls in a trace, as `watch`

@@ -32,6 +32,9 @@ class Shadow:
     slot: dict[Any, int] = field(factory=dict)
     taken: set[int] = field(factory=set)
     counts: Counts = (0, 0, 0)
+    storing: int = 0
+    """Keys whose stores are in flight, and below loads; for the level at which nothing else is followed."""
+    flying: int = 0
 
     def follow(self) -> None:
         """Take the state from the manager, in time proportional to its blocks."""
@@ -43,6 +46,8 @@ class Shadow:
         self.taken.clear()
         self.taken.update(slot.values())
         self.counts = self._counted()
+        values = list(ref.values())
+        self.storing, self.flying = values.count(PENDING), sum(one for one in values if one > IDLE)
 
     def contradiction(self) -> Breach | None:
         """What is wrong with the state itself, when it was taken from the manager."""
@@ -53,7 +58,7 @@ class Shadow:
         below = [key for key, ref_cnt in self.ref.items() if ref_cnt < PENDING]
         if below:
             return Breach("ref-floor", "no ref_cnt below -1", f"{self.ref[below[0]]}", tuple(below[:1]))
-        return self._wrong_counters() or (self._wrong_listing(list(self.ref)) if self.membership else None)
+        return self.wrong_counters() or (self._wrong_listing(list(self.ref)) if self.membership else None)
 
     # --- the exact judgement ---
 
@@ -102,19 +107,25 @@ class Shadow:
         elif name == calls.PREPARE_STORE:
             new, gone = len(outcome.keys_to_store), len(outcome.evicted_keys)
             most = f" with {new} stored, {gone} evicted"
+            self.storing += new
             if len(outcome.store_spec.block_ids) != new:
                 return Breach("answer", f"{new} block ids", f"{len(outcome.store_spec.block_ids)}", tuple(keys))
             right = (idle, used, pending) == (-gone * idles, new - gone, new * pends)
             law = law if used == new - gone else "slots-conserved"
         elif name == calls.COMPLETE_STORE:
             ended = idle if success and idles else -used if not success else -pending
+            self.storing -= ended
             right = 0 <= ended <= number and (idle, used, pending) == (
                 (ended * idles, 0, -ended * pends) if success else (0, -ended, -ended * pends)
             )
         elif name == calls.PREPARE_LOAD:
             right = len(outcome.block_ids) == number and -number <= idle <= 0 == used == pending
+            self.flying += number
         else:
-            right = 0 <= idle <= number and used == pending == 0
+            self.flying -= number
+            pinned = now[1] - now[0] - self.storing
+            right = 0 <= idle <= number and used == pending == 0 and (not idles or 0 <= pinned <= self.flying)
+            most = f", {max(self.flying, 0)} loads and {self.storing} stores being in flight then,"
         if right:
             return None
         names = "{} evictable, {} slots in use, {} pending"
@@ -125,11 +136,11 @@ class Shadow:
         self.inside.bind()
         for kept in (self.ref, self.slot, self.taken):
             kept.clear()
-        self.counts = (0, 0, 0)
+        self.counts, self.storing, self.flying = (0, 0, 0), 0, 0
         left = sum(len(table) for table in self.inside.lens.resident_tables())
         if left:
             return Breach("legal-step", "no resident block after a reset", f"{left}")
-        return self._wrong_counters()
+        return self.wrong_counters()
 
     def presence(self, key: Any) -> str:
         ref_cnt = self.ref.get(key)
@@ -207,9 +218,9 @@ class Shadow:
             if now != self.ref.get(key):
                 law = "ref-floor" if now is not None and now < PENDING else law
                 return Breach(law, f"ref_cnt {self.ref.get(key)} of {_shown([key])}", f"{now}", (key,))
-        return self._wrong_counters() or (self._wrong_listing(keys) if self.membership else None)
+        return self.wrong_counters() or (self._wrong_listing(keys) if self.membership else None)
 
-    def _wrong_counters(self) -> Breach | None:
+    def wrong_counters(self) -> Breach | None:
         expected, seen = self.counts, self.inside.counters()
         if expected == seen:
             return None

@@ -83,7 +83,7 @@ def _idle(
 
 
 def _with_ticket(name: str, act: Method, judging: Method, watcher: Watcher) -> Method:
-    """A completion that carries a ticket is judged the slow way: the fast one does not pay for arguments it never gets."""
+    """A completion that carries a ticket is judged the slow way; the fast one does not pay for it."""
 
     def called(keys: Collection[Any], req_context: Any, *success: bool, ticket: Any = None, **more: Any) -> Any:
         if ticket is None:
@@ -148,7 +148,9 @@ def _counting(
             watcher.give_up(error)
             return outcome
         if right:
-            shadow.counts = now
+            if outcome is not None:
+                shadow.counts = now
+                shadow.storing += new
             note((PREPARE_STORE, keys, req_context, outcome, None))
         else:
             hesitate(PREPARE_STORE, keys, req_context, outcome)
@@ -166,6 +168,7 @@ def _counting(
         left = pending - number * pends
         if now == ((idle + number * idles, used, left) if success else (idle, used - number, left)):
             shadow.counts = now
+            shadow.storing -= number
             note((COMPLETE_STORE, keys, req_context, None, success))
         else:
             hesitate(COMPLETE_STORE, keys, req_context, None, success)
@@ -187,6 +190,7 @@ def _counting(
             and len(outcome.block_ids) == number
         ):
             shadow.counts = now
+            shadow.flying += number
             note((PREPARE_LOAD, keys, req_context, outcome, None))
         else:
             hesitate(PREPARE_LOAD, keys, req_context, outcome)
@@ -200,8 +204,16 @@ def _counting(
             raise
         now = counters()
         idle, used, pending = shadow.counts
-        if idle <= now[0] <= idle + len(keys) and now[1] == used and now[2] == pending:
+        flying = shadow.flying - len(keys)
+        # As many blocks are pinned as are in use, but not idle or being stored; each by a load that is in flight.
+        if (
+            idle <= now[0] <= idle + len(keys)
+            and now[1] == used
+            and now[2] == pending
+            and (not idles or 0 <= used - now[0] - shadow.storing <= flying)
+        ):
             shadow.counts = now
+            shadow.flying = flying
             note((COMPLETE_LOAD, keys, req_context, None, None))
         else:
             hesitate(COMPLETE_LOAD, keys, req_context, None)

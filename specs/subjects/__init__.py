@@ -16,7 +16,10 @@ from evictable.specs.subjects.base import SubjectKind
 
 _FACTORY = re.compile(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*")
 _MUTANT = "mutant:"
-_HELP = "a subject is impl, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, vllm:PATH (a source checkout) or package.module:factory"
+_HELP = (
+    "a subject is impl, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, vllm:PATH (a source checkout) "
+    "or package.module:factory"
+)
 
 
 def prepare(name: str, report: Callable[[str], None]) -> str:

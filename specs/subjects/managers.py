@@ -82,11 +82,11 @@ class Lens:
 
     @property
     def num_evictable_name(self) -> str | None:
-        return self._num_evictable
+        return None if self._num_evictable is None else str(self._num_evictable)
 
     @property
     def num_pending_name(self) -> str | None:
-        return self._num_pending
+        return None if self._num_pending is None else str(self._num_pending)
 
     def block_id_name(self) -> str:
         """As the blocks that are there call it; of an empty cache any name will do."""
