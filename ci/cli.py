@@ -543,8 +543,8 @@ def bench_monitor(
 ) -> int:
     """What the monitor costs: process time of watched managers to that of the bare one, under a mixed load.
 
-    SUBJECT: impl (the default), or what `check` takes. A request looks up, touches and loads half of its keys and stores
-    the others; blocks are pinned while others are evicted.
+    SUBJECT: impl (the default), or what `check` takes. A request looks up, touches and loads half of its keys and
+    stores the others; blocks are pinned while others are evicted.
     """
     from evictable.ci.bench_monitor import run_bench_monitor
 

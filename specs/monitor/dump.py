@@ -98,17 +98,17 @@ def rebuilding(ref: dict[Key, int], slot: dict[Key, int] | None, following: Sequ
     for batch in _batches(list(ref)):
         pending = [key for key in batch if ref[key] == PENDING]
         ready = tuple(key for key in batch if ref[key] >= IDLE)
-        for request, keys in _by_owner(pending, calls.PREPARE_STORE, enders).items():
-            add(Call(calls.PREPARE_STORE, keys, request), Stored(keys, slots_of(keys), ()))
+        for owner, keys in _by_owner(pending, calls.PREPARE_STORE, enders).items():
+            add(Call(calls.PREPARE_STORE, keys, owner), Stored(keys, slots_of(keys), ()))
         if ready:
             add(Call(calls.PREPARE_STORE, ready, BEFORE), Stored(ready, slots_of(ready), ()))
             add(Call(calls.COMPLETE_STORE, ready, BEFORE), None)
     for times in range(1, max(ref.values(), default=0) + 1):
         for batch in _batches([key for key in ref if ref[key] >= times]):
-            for request, keys in _by_owner(batch, calls.PREPARE_LOAD, enders).items():
+            for owner, keys in _by_owner(batch, calls.PREPARE_LOAD, enders).items():
                 for key in keys:  # who loads has been told that it is there
-                    add(Call(calls.LOOKUP, (key,), request), calls.HIT)
-                add(Call(calls.PREPARE_LOAD, keys, request), Loaded(slots_of(keys)))
+                    add(Call(calls.LOOKUP, (key,), owner), calls.HIT)
+                add(Call(calls.PREPARE_LOAD, keys, owner), Loaded(slots_of(keys)))
     return entries
 
 

@@ -186,7 +186,7 @@ class Monitor:
                 self._note((name, keys, context, None, None))
             elif self.level == COUNTERS:
                 breach = self._shadow.judge_counters(name, keys, outcome, success)
-                self._note((name, keys, context, outcome, success))
+                self._note((name, keys, context, outcome, success if name == calls.COMPLETE_STORE else None))
             else:
                 breach, before = self._shadow.judge(name, keys, outcome, success)
                 self._note((name, keys, context, outcome, (success, before)))
@@ -226,6 +226,10 @@ class Monitor:
             else:
                 self._follow()
         except Exception as error:
+            if violation is None and self._log is not None:  # it was found all the same
+                self._log.error(
+                    "evictable: %s broken in %s: %s; %s", breach.law, call, breach.expected, breach.observed
+                )
             self.give_up(error)
         if violation is not None and self._on_violation is not None:
             self._on_violation(violation)

@@ -126,6 +126,23 @@ FOUND: list[tuple[Patch, str, str, str]] = [
 ]
 
 
+def test_a_store_that_is_miscounted_is_dumped_after_a_full_ring() -> None:
+    live = manager(8)
+    act = live.prepare_store
+
+    def prepare_store(wanted: Any, context: Any) -> Any:
+        live._num_evictable_cache_blocks += len(wanted) - 1
+        return act(wanted, context)
+
+    live.prepare_store = prepare_store
+    monitor = watch(live, level="counters", last=4)
+    for number in range(20):
+        store(live, number)
+    live.prepare_store(keys(100, 101), REQUEST)
+    assert (1, None) == (len(monitor.violations), monitor.failure)
+    assert 4 <= len(monitor.violations[0].trace.entries)
+
+
 @pytest.mark.parametrize("several", [(0,), (0, 1)], ids=["one key", "two keys"])
 @pytest.mark.parametrize(("patch", "level", "law", "call"), FOUND)
 def test_a_defect_is_heard_within_its_call(
