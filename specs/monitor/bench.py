@@ -51,8 +51,9 @@ def measure(kind: SubjectKind, mix: Mix, rounds: int, levels: Sequence[str] = LE
     gc.collect()
     gc.freeze()
     times: dict[str, list[float]] = {driver.level: [] for driver in drivers}
-    number = max(16, min(2500, KEYS_OF_ROUND // mix.batch))
     half = mix.batch // 2
+    most = min(KEYS_OF_ROUND, mix.capacity) // 2  # new keys: more would push out those that are to be loaded
+    number = max(8, min(2500, most // half))
     for turn in range(rounds + 1):
         plan = [(rng.sample(hot, half), [rng.randbytes(32) + bytes(4) for _ in range(half)]) for _ in range(number)]
         for driver in rng.sample(drivers, len(drivers)):

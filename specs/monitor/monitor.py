@@ -65,7 +65,7 @@ def watch(
 ) -> Monitor:
     """Judge every call of ``manager`` from now on, while it runs. Callers keep to its lock, as they do without.
 
-    ``level``: ``counters`` holds counters and sizes of answers against each other; ``touched`` follows every block and
+    ``level``: ``counters`` holds counters and sizes of answers against each other, of all but touches; ``touched`` follows every block and
     compares answers and the ref counts of the keys that a call touches; ``readback`` also their membership in the
     evictable set. Blocks that are there already are read first. Order, owners and events are not judged.
 

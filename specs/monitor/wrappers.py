@@ -122,10 +122,13 @@ def _reset(act: Method, shadow: Shadow, note: Callable[[Note], None], watcher: W
 def _counting(
     level: str, inside: Inside, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher
 ) -> dict[str, Method]:
-    """Level `counters`: what a call does to the counters, as far as its keys alone tell."""
+    """Level `counters`: what a call does to the counters, as far as its keys alone tell.
+
+    A touch has nothing to do with them: if it changes any, the next call shows it.
+    """
     manager, counters, hesitate = inside.manager, inside.counters, watcher.hesitate
     act_store, act_stored = manager.prepare_store, manager.complete_store
-    act_load, act_loaded, act_touch = manager.prepare_load, manager.complete_load, manager.touch
+    act_load, act_loaded = manager.prepare_load, manager.complete_load
     idles, pends = int(inside.counts_idle), int(inside.counts_pending)
 
     def prepare_store(keys: Collection[Any], req_context: Any) -> Any:
@@ -219,24 +222,11 @@ def _counting(
             hesitate(COMPLETE_LOAD, keys, req_context, None)
         return outcome
 
-    def touch(keys: Collection[Any], req_context: Any) -> Any:
-        try:
-            outcome = act_touch(keys, req_context)
-        except Exception as error:
-            hesitate(TOUCH, keys, req_context, error)
-            raise
-        if counters() == shadow.counts:
-            note((TOUCH, keys, req_context, None, None))
-        else:
-            hesitate(TOUCH, keys, req_context, None)
-        return outcome
-
     return {
         PREPARE_STORE: prepare_store,
         COMPLETE_STORE: complete_store,
         PREPARE_LOAD: prepare_load,
         COMPLETE_LOAD: complete_load,
-        TOUCH: touch,
     }
 
 
