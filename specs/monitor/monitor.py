@@ -65,9 +65,10 @@ def watch(
 ) -> Monitor:
     """Judge every call of ``manager`` from now on, while it runs. Callers keep to its lock, as they do without.
 
-    ``level``: ``counters`` holds counters and sizes of answers against each other, of all but touches; ``touched`` follows every block and
-    compares answers and the ref counts of the keys that a call touches; ``readback`` also their membership in the
-    evictable set. Blocks that are there already are read first. Order, owners and events are not judged.
+    ``level``: ``counters`` holds counters and sizes of answers against each other, of all calls but touches;
+    ``touched`` follows every block and compares answers and the ref counts of the keys that a call touches;
+    ``readback`` also their membership in the evictable set. Blocks that are there already are read first. Order, owners
+    and events are not judged.
 
     On a broken law, and within the call that made it visible: a line to ``log``, the counter
     ``evictable_violations_total`` in ``prometheus`` (a registry of prometheus-client, or ``True`` for its default one),
