@@ -23,7 +23,7 @@ from evictable.specs.monitor.shadow import Shadow
 from evictable.specs.monitor.wrappers import Method, Note, wrappers
 
 LOGGER = logging.getLogger("evictable.monitor")
-LAST = {COUNTERS: 64, TOUCHED: 256, READBACK: 256}
+LAST = {COUNTERS: 32, TOUCHED: 256, READBACK: 256}
 """Calls that are kept for the trace, lookups not counted: they change nothing. What is kept costs, being kept."""
 MOST_SHOWN = 20_000
 """Blocks up to which a trace ends with the whole state."""
