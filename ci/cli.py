@@ -221,15 +221,31 @@ def replay(trace: Path, subject: str | None, profile: str) -> int:
     help="Requests that begin between a preparation and its completion.",
 )
 @click.option("--bare", is_flag=True, help="Do not judge: for comparison of speed.")
+@click.option(
+    "--record",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write the calls and their answers there, as a trace.",
+)
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
 def workload(
-    file: Path, subject: str, capacity: int, policy: str, profile: str, delay: int, bare: bool, json_path: Path | None
+    file: Path,
+    subject: str,
+    capacity: int,
+    policy: str,
+    profile: str,
+    delay: int,
+    bare: bool,
+    json_path: Path | None,
+    record: Path | None,
 ) -> int:
     """Drive a subject with a request trace (Mooncake format), every call judged."""
     from evictable.ci.workload import run_workload
 
     _known_profile(profile)
-    return run_workload(file, subject, capacity, policy, profile, delay, judged=not bare, json_path=json_path)
+    return run_workload(
+        file, subject, capacity, policy, profile, delay, judged=not bare, json_path=json_path, record=record
+    )
 
 
 @cli.command(epilog=_EXIT_CODES)
@@ -561,6 +577,45 @@ def export(trace: Path, as_pytest: bool, subject: str | None, output: Path | Non
     from evictable.ci.export import run_export
 
     return run_export(trace, subject, output)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--subject", help=f"{_SUBJECT_HELP}. Default: the recorded one.")
+@_PROFILE
+@click.option("--law", metavar="ID", help="The law to break. Default: the recorded one, or the first broken.")
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE", help="Write the shortest trace there.")
+def shrink(trace: Path, subject: str | None, profile: str, law: str | None, output: Path | None) -> int:
+    """Make a failing TRACE as short as it gets: of a check, a workload or the monitor, also of thousands of calls.
+
+    Every candidate is played on a fresh subject. At the end each call and each key is left out once more, by itself:
+    that the law then holds is what "no call and no key can be left out" means.
+    """
+    from evictable.ci.shrink import run_shrink
+
+    _known_profile(profile)
+    return run_shrink(trace, subject, profile, law, output)
+
+
+@cli.command("bench-monitor")
+@click.argument("subject", nargs=-1)
+@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@click.option("--capacity", type=click.IntRange(min=4096), multiple=True, default=(100_000,), show_default=True)
+@click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, metavar="N")
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
+def bench_monitor(
+    subject: tuple[str, ...], policy: str, capacity: tuple[int, ...], rounds: int, json_path: Path | None
+) -> int:
+    """What the monitor costs: process time of watched managers to that of the bare one, under a mixed load.
+
+    SUBJECT: impl (the default), or what `check` takes. A request looks up, touches and loads half of its keys and
+    stores the others; blocks are pinned while others are evicted.
+    """
+    from evictable.ci.bench_monitor import run_bench_monitor
+
+    return run_bench_monitor(
+        subject or ("impl",), ("lru", "arc") if policy == "all" else (policy,), capacity, rounds, json_path
+    )
 
 
 def _known_profile(profile: str) -> None:

@@ -2,35 +2,50 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 from attrs import evolve
+from rich.progress import Progress, TextColumn, TimeElapsedColumn
 
-from evictable.ci.expectations import read_trace
 from evictable.ci.jobs import run_job
 from evictable.ci.replay_policy import is_policy_level, replay_policy
 from evictable.ci.report import console, count_calls, show_broken, show_trace
 from evictable.model.profiles import DEFAULT_ORDER, PROFILES
-from evictable.model.trace import Trace, read, write
+from evictable.model.trace import Entry, Head, Stream, Trace, read, write
 from evictable.specs import subjects
-from evictable.specs.counterexamples import judge_recorded, setup_of
+from evictable.specs.counterexamples import judge_recorded
 from evictable.specs.errors import UsageError
+from evictable.specs.judge import Broken
+from evictable.specs.long_jobs import LAST_SHOWN, opened
+from evictable.specs.recorded import RecordedJudge
 from evictable.specs.records import broken_record
+
+LONG = 2000
+"""Calls above which a trace is not shown as a whole, nor held in memory."""
+PROGRESS_EVERY = 0.2
 
 
 def run_replay(path: Path, subject: str | None, profile: str) -> int:
     """Print the calls and what they break; 1 if they break a law, else 0. Raises `UsageError` and `Inconclusive`."""
     if is_policy_level(path):
         return replay_policy(path, subject, profile)
-    trace = read_trace(path)
-    if not trace.entries:
-        raise UsageError(f"{path}: holds no call; a trace has a head line and one line for each call")
-    try:
-        setup_of(trace.head)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
+    with opened(path) as lines:
+        stream = Stream.of(lines, may_be_cut=True)
+        first = tuple(islice(stream, LONG + 1))
+        if not first:
+            raise UsageError(f"{path}: holds no call; a trace has a head line and one line for each call")
+        if len(first) > LONG:
+            if subject is not None:
+                return _long_on(path, subject, profile)
+            return _long_as_recorded(path, stream, chain(first, stream), profile)
+    _tell_cut(path, stream.cut)
+    trace = Trace(stream.head, first)
     out = console()
     if subject is None:
         broken, trace = _as_recorded(path, trace, profile)
@@ -43,12 +58,77 @@ def run_replay(path: Path, subject: str | None, profile: str) -> int:
     return 1 if broken else 0
 
 
-def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
-    wanted = trace.head.profile if profile == "auto" else profile
+def _tell_cut(path: Path, line: int | None) -> None:
+    if line is not None:
+        console(stderr=True).print(f"{path}: line {line}, the last, is cut off and left out", markup=False)
+
+
+def _long_as_recorded(path: Path, stream: Stream, entries: Iterable[Entry], profile: str) -> int:
+    head = evolve(stream.head, profile=_profile_of(path, stream.head, profile))
+    judge = RecordedJudge(head, head.profile)
+    last: deque[Entry] = deque(maxlen=LAST_SHOWN)
+    broken: tuple[Broken, ...] = ()
+    made, started = 0, time.monotonic()
+    with _counting(path) as tell:
+        for entry in entries:
+            last.append(entry)
+            made += 1
+            try:
+                broken = judge.observe(entry)
+            except UsageError as error:
+                raise UsageError(f"{path}: {error}") from error
+            if broken:
+                break
+            if made % 1024 == 0:
+                tell(made)
+    _tell_cut(path, stream.cut)
+    seconds = time.monotonic() - started
+    return _report_long(Trace(head, tuple(last)), made, seconds, [broken_record(one) for one in broken])
+
+
+def _long_on(path: Path, subject: str, profile: str) -> int:
+    name = subjects.prepare(subject, lambda line: console(stderr=True).print(line, markup=False))
+    payload = {"job": "replay-file", "subject": name, "file": str(path), "profile": profile}
+    with _counting(path) as tell:
+        result = run_job(payload, lambda record: tell(record["calls"]))
+    _tell_cut(path, result["cut"])
+    return _report_long(read(result["last"]), result["calls"], result["seconds"], result["broken"])
+
+
+@contextmanager
+def _counting(path: Path) -> Iterator[Callable[[int], None]]:
+    """Shows on a terminal how many calls have been judged."""
+    err = console(stderr=True)
+    progress = Progress(
+        TextColumn("{task.description}: {task.completed:,} calls"), TimeElapsedColumn(), console=err, transient=True
+    )
+    bar = progress.add_task(str(path), total=None)
+    with progress if err.is_terminal else nullcontext():
+        yield lambda made: progress.update(bar, completed=made)
+
+
+def _report_long(last: Trace, made: int, seconds: float, broken: Sequence[Mapping[str, Any]]) -> int:
+    out = console()
+    if broken:
+        show_trace(out, last, f"the last of {made:,}")
+        show_broken(out, broken)
+    rate = made / seconds if seconds else 0.0
+    verdict = f"the last breaks {', '.join(one['law'] for one in broken)}" if broken else "all conform"
+    out.print(f"{count_calls(made)} judged in {seconds:.1f} s ({rate:,.0f} calls/s): {verdict}", markup=False)
+    return 1 if broken else 0
+
+
+def _profile_of(path: Path, head: Head, profile: str) -> str:
+    wanted = head.profile if profile == "auto" else profile
     if wanted == "auto":
-        wanted = DEFAULT_ORDER if trace.head.policy == "lru" else "any"
+        wanted = DEFAULT_ORDER if head.policy == "lru" else "any"
     if wanted not in PROFILES:
         raise UsageError(f"{path}: unknown profile {wanted!r}; name one with --profile: {', '.join(PROFILES)}")
+    return wanted
+
+
+def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
+    wanted = _profile_of(path, trace.head, profile)
     try:
         broken = judge_recorded(trace, wanted)
     except UsageError as error:

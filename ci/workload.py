@@ -26,6 +26,7 @@ def run_workload(
     *,
     judged: bool,
     json_path: Path | None,
+    record: Path | None = None,
 ) -> int:
     """Drive, print the figures and the verdict; 1 if a law is broken, else 0.
 
@@ -43,6 +44,7 @@ def run_workload(
         "profile": profile,
         "delay": delay,
         "judged": judged,
+        "record": None if record is None else str(record),
     }
     progress = Progress(
         TextColumn("{task.description}"),
@@ -62,6 +64,8 @@ def run_workload(
         err.print(f"{name}: {total:,} requests, capacity {capacity:,}", markup=False)
     with progress if err.is_terminal else nullcontext():
         result = run_job(payload, on_progress)
+    if record is not None:
+        err.print(f"{name}: the calls are in {record}", markup=False)
     return _report(name, capacity, policy, result, judged=judged, json_path=json_path)
 
 

@@ -97,23 +97,47 @@ class Trace:
 
 def read(lines: Iterable[str]) -> Trace:
     """The trace in ``lines``; blank lines are skipped. Raises `TraceError` with the number of the first bad line."""
-    head: Head | None = None
-    entries = []
-    number = 0
-    for number, text in enumerate(lines, 1):
-        if not text.strip():
-            continue
-        record = read_object(number, text)
-        if head is None:
-            head = read_head(number, record)
-        else:
-            entries.append(read_entry(number, record))
-            check_tiers(number, entries[-1], head.tiers)
-    if head is None:
+    stream = Stream.of(lines)
+    return Trace(stream.head, tuple(stream))
+
+
+class Stream:
+    """A trace read a line at a time: its head, then by iteration its entries, once."""
+
+    def __init__(self, head: Head, lines: Iterator[tuple[int, str]], *, may_be_cut: bool) -> None:
+        self.head = head
+        self.cut: int | None = None
+        """The number of a last line that was cut off, once it has been met; it is left out."""
+        self._lines = lines
+        self._may_be_cut = may_be_cut
+
+    @classmethod
+    def of(cls, lines: Iterable[str], *, may_be_cut: bool = False) -> Stream:
+        """With ``may_be_cut``, a last line without an end may be the beginning of one. Raises `TraceError`."""
+        numbered = enumerate(lines, 1)
+        number = 0
+        for number, text in numbered:
+            if text.strip():
+                return cls(read_head(number, read_object(number, text)), numbered, may_be_cut=may_be_cut)
         raise TraceError(
             max(number, 1), 'the trace is empty; its first line is {"evictable_trace": 1, "capacity": ...}'
         )
-    return Trace(head, tuple(entries))
+
+    def __iter__(self) -> Iterator[Entry]:
+        tiers = self.head.tiers
+        for number, text in self._lines:
+            if not text.strip():
+                continue
+            try:
+                record = read_object(number, text)
+            except TraceError:
+                if self._may_be_cut and not text.endswith("\n"):
+                    self.cut = number
+                    return
+                raise
+            entry = read_entry(number, record)
+            check_tiers(number, entry, tiers)
+            yield entry
 
 
 def read_each(lines: Iterable[str]) -> Iterator[Trace]:
@@ -192,6 +216,7 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
 
 
 _REQUIRED = object()
+_CALL_NAMES = frozenset(CallName)
 
 
 def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
@@ -244,7 +269,7 @@ def _read_exchanges(number: int, record: Mapping[str, Any]) -> tuple[Exchange, .
 def read_call(number: int, record: Mapping[str, Any]) -> Call:
     """The call in ``record``. Raises `TraceError`."""
     name = _typed(number, record, "call", str)
-    if name not in set(CallName):
+    if name not in _CALL_NAMES:
         raise TraceError(number, f'unknown call "{name}"; known: {", ".join(CallName)}')
     raises_in = _typed(number, record, "raises_in", str, None)
     if raises_in is not None and raises_in not in calls.FAULTS:

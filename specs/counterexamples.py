@@ -6,29 +6,14 @@ from collections.abc import Iterable, Iterator
 
 from attrs import evolve
 
-from evictable.model.admission import Admission
 from evictable.model.calls import Call
 from evictable.model.manager import Manager
-from evictable.model.snapshot import Snapshot
-from evictable.model.trace import NOT_RECORDED, Entry, Head, Trace
-from evictable.specs.errors import UsageError
-from evictable.specs.judge import Broken, Judge
-from evictable.specs.session import Session, model_of
+from evictable.model.trace import Entry, Head, Trace
+from evictable.specs.judge import Broken
+from evictable.specs.recorded import RecordedJudge, setup_of
+from evictable.specs.session import Session
 from evictable.specs.shrink import Counterexample
 from evictable.specs.subjects.base import Setup, SubjectKind
-
-
-def setup_of(head: Head) -> Setup:
-    """How to build the subject of a trace."""
-    setup = Setup(
-        head.capacity,
-        head.policy,
-        head.events,
-        head.store_threshold,
-        tiers=head.tiers,
-        request_level=head.request_level,
-    )
-    return setup if head.max_tracker_size is None else evolve(setup, max_tracker_size=head.max_tracker_size)
 
 
 def replay(
@@ -89,25 +74,12 @@ def judged(trace: Trace, profile: str) -> Iterator[tuple[Manager, tuple[Broken, 
 
     Raises `UsageError` if an entry has no answer.
     """
-    setup = setup_of(trace.head)
-    states: list[Snapshot | None] = [entry.state for entry in trace.entries]
-    shown = any(state is not None for state in states) and trace.head.inside
-    first = Snapshot({}, {}, (), num_events=0 if _counts_events(states) else None, full=True, order=None)
-    current: list[Snapshot | None] = [first if shown else None]
-    model = model_of(setup, profile, trace.head.admission or Admission.name)
-    judge = Judge(model, lambda keys: current[0], always_full=True)
+    judge = RecordedJudge(trace.head, profile)
     for entry in trace.entries:
-        if entry.outcome is NOT_RECORDED:
-            raise UsageError(
-                f"line {entry.line}: {entry.call.name} has no recorded answer; replay the calls on a subject "
-                "with --subject"
-            )
-        current[0] = entry.state if shown else None
-        broken = judge.observe(entry.call, entry.outcome, entry.exchanges)
-        yield model, broken
+        broken = judge.observe(entry)
+        yield judge.model, broken
         if broken:
             return
 
 
-def _counts_events(states: list[Snapshot | None]) -> bool:
-    return any(state is not None and state.num_events is not None for state in states)
+__all__ = ["head_of", "judge_recorded", "replay", "setup_of", "trace_of"]

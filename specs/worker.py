@@ -13,6 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,7 @@ from evictable.model.calls import Call, Outcome
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.budget import Budget
-from evictable.specs.callers.disciplines import HOSTILE
+from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import UsageError
@@ -183,24 +184,33 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
     broken: tuple[Broken, ...] = ()
     last: Call | None = None
     made = 0
-    if job["judged"]:
-        judge = Judge(model_of(setup, profile, kind.admission), subject.snapshot)
+    judge = Judge(model_of(setup, profile, kind.admission), subject.snapshot) if job["judged"] else None
+    note: Callable[[Call, Outcome], None] | None = None
 
-        def perform(call: Call) -> Outcome:
-            nonlocal broken, last, made
-            if broken:
-                return None
-            made += 1
-            outcome = outcome_of(subject, call)
+    def perform(call: Call) -> Outcome:
+        nonlocal broken, last, made
+        if broken:
+            return None
+        made += 1
+        outcome = outcome_of(subject, call)
+        if note is not None:
+            note(call, outcome)
+        if judge is not None:
             broken, last = judge.observe(call, outcome), call
-            return outcome
-    else:
-        perform = subject.perform
+        return outcome
 
+    bare = judge is None and job["record"] is None
     path = Path(job["file"])
+    head = head_of(kind, setup, profile, CONTRACT)
     try:
-        with path.open(encoding="utf-8") as lines:
-            run = Workload(perform, setup.capacity, job["delay"], stop=lambda: bool(broken), events=kind.events)
+        with _recorder(job["record"], head) as note, path.open(encoding="utf-8") as lines:
+            run = Workload(
+                subject.perform if bare else perform,
+                setup.capacity,
+                job["delay"],
+                stop=lambda: bool(broken),
+                events=kind.events,
+            )
             started, cpu_started = time.monotonic(), time.process_time()
             told, tally = 0.0, Tally(0, 0, 0, 0, 0, 0, 0)
             for tally in run.run(read_requests(lines, str(path))):
@@ -228,6 +238,25 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
             "broken_at": str(last) if broken else None,
         }
     )
+
+
+@contextmanager
+def _recorder(file: str | None, head: traces.Head) -> Iterator[Callable[[Call, Outcome], None] | None]:
+    """What writes calls and their answers to a trace, if there is to be one."""
+    if file is None:
+        yield None
+        return
+    with ExitStack() as stack:
+        try:
+            lines = stack.enter_context(Path(file).open("w", encoding="utf-8"))
+        except OSError as error:
+            raise UsageError(f"{file}: cannot be written ({error.strerror}); give another --record") from error
+        lines.write(json.dumps(traces.head_record(head)) + "\n")
+
+        def note(call: Call, outcome: Outcome) -> None:
+            lines.write(json.dumps(traces.entry_record(traces.Entry(call, outcome))) + "\n")
+
+        yield note
 
 
 def prove(job: Mapping[str, Any], send: Send) -> None:
@@ -320,6 +349,34 @@ def soak(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result", "verdict": run.verdict, "problem": run.problem, **soak_record(run), **ending_record(run)})
 
 
+def replay_file(job: Mapping[str, Any], send: Send) -> None:
+    """Drive a subject with a long trace."""
+    from evictable.specs import long_jobs
+
+    long_jobs.replay_file(job, send)
+
+
+def shrink(job: Mapping[str, Any], send: Send) -> None:
+    """Shrink a failing trace."""
+    from evictable.specs import long_jobs
+
+    long_jobs.shrink(job, send)
+
+
+def bench_monitor(job: Mapping[str, Any], send: Send) -> None:
+    """Measure a monitor's cost."""
+    from evictable.specs.monitor.bench import Mix, measure
+
+    kind = subjects.load(job["subject"])
+    rows = []
+    for batch in job["batches"]:
+        for cost in measure(kind, Mix(job["policy"], job["capacity"], batch), job["rounds"]):
+            send({"kind": "progress"})
+            if cost is not None:
+                rows.append({"subject": kind.name, **asdict(cost.mix), **asdict(cost, recurse=False), "mix": None})
+    send({"kind": "result", "rows": rows})
+
+
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
     "check-policy": check_policy,
@@ -330,6 +387,9 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "mutants": mutants,
     "schedules": schedules,
     "soak": soak,
+    "replay-file": replay_file,
+    "shrink": shrink,
+    "bench-monitor": bench_monitor,
 }
 
 

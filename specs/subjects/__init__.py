@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
+from attrs import evolve
+
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import SubjectKind
 
@@ -17,8 +19,8 @@ _HOSTED = re.compile(rf"({_FACTORY.pattern})@(.+)", re.DOTALL)
 _MUTANT = "mutant:"
 _STDIO = "stdio:"
 _HELP = (
-    "a subject is impl, mutant:NAME, vllm, vllm==0.33.0, vllm:PATH (a source checkout), package.module:factory (or a "
-    "cache policy class), package.module:Policy@HOST or stdio:COMMAND"
+    "a subject is impl, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, vllm:PATH (a source checkout), "
+    "package.module:factory (or a cache policy class), package.module:Policy@HOST or stdio:COMMAND"
 )
 
 
@@ -41,6 +43,14 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
 
     if name == "impl":
         return name
+    if name.startswith(_MUTANT) and "@" in name:
+        from evictable.specs.mutants.releases import of_release
+
+        seeded, _, release = name.removeprefix(_MUTANT).partition("@")
+        release = prepare(release, report)
+        (live,) = of_release(release, (seeded,))
+        report(f"{name}: {live.sentence}")
+        return f"{_MUTANT}{seeded}@{release}"
     if name.startswith(_MUTANT):
         from evictable.specs.mutants import registry
 
@@ -71,6 +81,13 @@ def load(name: str) -> SubjectKind:
         from evictable.specs.subjects.builtin import BUILT_IN
 
         return BUILT_IN
+    if name.startswith(_MUTANT) and "@" in name:
+        from evictable.specs.mutants.hunt_live import patched
+        from evictable.specs.mutants.releases import of_release
+
+        seeded, _, release = name.removeprefix(_MUTANT).partition("@")
+        (live,) = of_release(release, (seeded,))
+        return evolve(patched(load(release), live), name=name)
     if name.startswith(_MUTANT):
         from evictable.specs.mutants import build, registry
         from evictable.specs.subjects.builtin import kind_of

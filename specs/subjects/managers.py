@@ -72,6 +72,50 @@ class Lens:
             self._resident = _first(self._policy, _RESIDENT)
             self._evictable = _first(self._policy, _EVICTABLE, None)
 
+    # What a monitor reads for itself, without a snapshot.
+
+    @property
+    def capacity(self) -> int:
+        return int(self._capacity)
+
+    @property
+    def is_arc(self) -> bool:
+        return self._is_arc
+
+    @property
+    def all_free(self) -> bool:
+        return self._all_free
+
+    @property
+    def handed_out_name(self) -> str:
+        return str(self._handed_out)
+
+    @property
+    def num_evictable_name(self) -> str | None:
+        return None if self._num_evictable is None else str(self._num_evictable)
+
+    @property
+    def num_pending_name(self) -> str | None:
+        return None if self._num_pending is None else str(self._num_pending)
+
+    def block_id_name(self) -> str:
+        """As the blocks that are there call it; of an empty cache any name will do."""
+        held = next((block for table in self.resident_tables() for block in table.values()), None)
+        return _BLOCK_ID[0] if held is None else str(_first(held, _BLOCK_ID))
+
+    def resident_tables(self) -> tuple[Any, ...]:
+        """Each maps keys to blocks; together they hold every resident one, once."""
+        if self._is_arc:
+            return self._policy.t1, self._policy.t2
+        return (getattr(self._policy, self._resident),)  # type: ignore[arg-type]
+
+    def num_resident(self) -> int:
+        return sum(len(table) for table in self.resident_tables())
+
+    def evictable_table(self) -> Any:
+        """The container of the evictable keys, ``None`` if the policy keeps none."""
+        return None if self._evictable is None else getattr(self._policy, self._evictable)
+
     def look(self, table: KeyTable, keys: Collection[Key] | None) -> Snapshot:
         blocks = self._blocks(table, keys)
         evictable = None if self._evictable is None else getattr(self._policy, self._evictable)
@@ -202,7 +246,7 @@ class ManagerSubject:
         self._made = 0
         self._tickets: dict[int, Any] = {}
         self._table = KeyTable()
-        self._request_context = request_context
+        self._request_context = self.request_context = request_context
         self._requests: dict[str | None, Any] = {}
         self._lens = self.lens.on(manager)
         self._faults: Faults | None = None

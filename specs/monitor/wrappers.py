@@ -1,0 +1,578 @@
+"""The calls of a watched manager: made, judged in bulk, noted.
+
+Each is a closure over what it needs, and judges by a few operations on whole batches. What these do not confirm goes to
+`Watcher.hesitate`, which judges exactly; until then the state has not been changed. What is noted of a call is
+``(name, keys, context, outcome, undo)``; the last says what going back over the call needs besides.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Collection
+from operator import attrgetter, not_
+from typing import Any, Protocol
+
+from evictable.model.calls import (
+    COMPLETE_LOAD,
+    COMPLETE_STORE,
+    LOOKUP,
+    ON_NEW_REQUEST,
+    ON_REQUEST_FINISHED,
+    PREPARE_LOAD,
+    PREPARE_STORE,
+    RESET_CACHE,
+    TOUCH,
+)
+from evictable.model.lifecycle import IDLE, PENDING
+from evictable.specs.monitor.inside import COUNTERS, READBACK, Inside
+from evictable.specs.monitor.shadow import Shadow
+
+Method = Callable[..., Any]
+Note = tuple[str, Any, Any, Any, Any]
+
+_REF_CNT = attrgetter("ref_cnt")
+
+
+class Watcher(Protocol):
+    """What takes over where a call is not plainly right."""
+
+    def hesitate(self, name: str, keys: Any, context: Any, outcome: Any, success: bool = True) -> None:
+        """Judge exactly what a call of keys came to, and note it."""
+
+    def hesitate_at_lookup(self, key: Any, context: Any, answer: Any) -> None:
+        """Likewise."""
+
+    def give_up(self, error: Exception) -> None:
+        """The monitor itself failed: the manager is watched no more."""
+
+
+def wrappers(
+    level: str, inside: Inside, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher
+) -> dict[str, Method]:
+    """The methods that stand before those of ``inside.manager``, by name."""
+    manager = inside.manager
+    made = (_counting if level == COUNTERS else _following)(level, inside, shadow, note, watcher)
+    for name in (ON_NEW_REQUEST, ON_REQUEST_FINISHED):
+        if name in vars(type(manager)):  # what the interface has by default decides nothing
+            made[name] = _idle(getattr(manager, name), name, inside, shadow, note, watcher)
+    for name in (COMPLETE_STORE, COMPLETE_LOAD):
+        if "ticket" in inspect.signature(getattr(manager, name)).parameters:
+            made[name] = _with_ticket(name, getattr(manager, name), made[name], watcher)
+    made[RESET_CACHE] = _reset(manager.reset_cache, shadow, note, watcher)
+    if shadow.threshold > 1 and level == COUNTERS:
+        made[LOOKUP] = _noted_lookup(manager.lookup, note)
+    return made
+
+
+def _idle(
+    act: Method, name: str, inside: Inside, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher
+) -> Method:
+    """A call that is not about blocks: none may change, not by a call either that the manager makes of itself."""
+    counters = inside.counters
+
+    def called(req_context: Any) -> Any:
+        before = shadow.counts
+        answer = act(req_context)
+        if shadow.counts is before and counters() == before:
+            note((name, (), req_context, None, None))
+        else:
+            watcher.hesitate(name, (), req_context, before)
+        return answer
+
+    return called
+
+
+def _with_ticket(name: str, act: Method, judging: Method, watcher: Watcher) -> Method:
+    """A completion that carries a ticket is judged the slow way; the fast one does not pay for it."""
+
+    def called(keys: Collection[Any], req_context: Any, *success: bool, ticket: Any = None, **more: Any) -> Any:
+        if ticket is None:
+            return judging(keys, req_context, *success, **more)
+        try:
+            answer = act(keys, req_context, *success, ticket=ticket, **more)
+        except Exception as error:
+            watcher.hesitate(name, keys, req_context, error, *success, **more)
+            raise
+        watcher.hesitate(name, keys, req_context, None, *success, **more)
+        return answer
+
+    return called
+
+
+def _noted_lookup(act: Method, note: Callable[[Note], None]) -> Method:
+    def lookup(key: Any, req_context: Any) -> Any:
+        answer = act(key, req_context)
+        note((LOOKUP, (key,), req_context, answer, None))
+        return answer
+
+    return lookup
+
+
+def _reset(act: Method, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher) -> Method:
+    def reset_cache() -> Any:
+        had = (dict(shadow.ref), dict(shadow.slot))
+        answer = act()
+        note((RESET_CACHE, (), None, None, had))
+        watcher.hesitate(RESET_CACHE, (), None, None)
+        return answer
+
+    return reset_cache
+
+
+def _counting(
+    level: str, inside: Inside, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher
+) -> dict[str, Method]:
+    """Level `counters`: what a call does to the counters, as far as its keys alone tell.
+
+    A touch has nothing to do with them: if it changes any, the next call shows it.
+    """
+    manager, counters, hesitate = inside.manager, inside.counters, watcher.hesitate
+    act_store, act_stored = manager.prepare_store, manager.complete_store
+    act_load, act_loaded = manager.prepare_load, manager.complete_load
+    idles, pends = int(inside.counts_idle), int(inside.counts_pending)
+
+    def prepare_store(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_store(keys, req_context)
+        except Exception as error:
+            hesitate(PREPARE_STORE, keys, req_context, error)
+            raise
+        try:
+            now = counters()
+            if outcome is None:
+                right = now == shadow.counts
+            else:
+                new, gone = len(outcome.keys_to_store), len(outcome.evicted_keys)
+                idle, used, pending = shadow.counts
+                right = now == (idle - gone * idles, used - gone + new, pending + new * pends) and new == len(
+                    outcome.store_spec.block_ids
+                )
+        except Exception as error:
+            watcher.give_up(error)
+            return outcome
+        if right:
+            if outcome is not None:
+                shadow.counts = now
+                shadow.storing += new
+            note((PREPARE_STORE, keys, req_context, outcome, None))
+        else:
+            hesitate(PREPARE_STORE, keys, req_context, outcome)
+        return outcome
+
+    def complete_store(keys: Collection[Any], req_context: Any, success: bool = True) -> Any:
+        try:
+            outcome = act_stored(keys, req_context, success)
+        except Exception as error:
+            hesitate(COMPLETE_STORE, keys, req_context, error, success)
+            raise
+        now = counters()
+        idle, used, pending = shadow.counts
+        number = len(keys)
+        left = pending - number * pends
+        if now == ((idle + number * idles, used, left) if success else (idle, used - number, left)):
+            shadow.counts = now
+            shadow.storing -= number
+            note((COMPLETE_STORE, keys, req_context, None, success))
+        else:
+            hesitate(COMPLETE_STORE, keys, req_context, None, success)
+        return outcome
+
+    def prepare_load(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_load(keys, req_context)
+        except Exception as error:
+            hesitate(PREPARE_LOAD, keys, req_context, error)
+            raise
+        now = counters()
+        idle, used, pending = shadow.counts
+        number = len(keys)
+        if (
+            idle - number <= now[0] <= idle
+            and now[1] == used
+            and now[2] == pending
+            and len(outcome.block_ids) == number
+        ):
+            shadow.counts = now
+            shadow.flying += number
+            note((PREPARE_LOAD, keys, req_context, outcome, None))
+        else:
+            hesitate(PREPARE_LOAD, keys, req_context, outcome)
+        return outcome
+
+    def complete_load(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_loaded(keys, req_context)
+        except Exception as error:
+            hesitate(COMPLETE_LOAD, keys, req_context, error)
+            raise
+        now = counters()
+        idle, used, pending = shadow.counts
+        flying = shadow.flying - len(keys)
+        # As many blocks are pinned as are in use, but not idle or being stored; each by a load that is in flight.
+        if (
+            idle <= now[0] <= idle + len(keys)
+            and now[1] == used
+            and now[2] == pending
+            and (not idles or 0 <= used - now[0] - shadow.storing <= flying)
+        ):
+            shadow.counts = now
+            shadow.flying = flying
+            note((COMPLETE_LOAD, keys, req_context, None, None))
+        else:
+            hesitate(COMPLETE_LOAD, keys, req_context, None)
+        return outcome
+
+    return {
+        PREPARE_STORE: prepare_store,
+        COMPLETE_STORE: complete_store,
+        PREPARE_LOAD: prepare_load,
+        COMPLETE_LOAD: complete_load,
+    }
+
+
+def _following(
+    level: str, inside: Inside, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher
+) -> dict[str, Method]:
+    """Levels `touched` and `readback`: the state is followed, and the touched blocks compared with it."""
+    manager, counters, hesitate = inside.manager, inside.counters, watcher.hesitate
+    act_store, act_stored = manager.prepare_store, manager.complete_store
+    act_load, act_loaded, act_touch, act_lookup = (
+        manager.prepare_load,
+        manager.complete_load,
+        manager.touch,
+        manager.lookup,
+    )
+    idles, pends = int(inside.counts_idle), int(inside.counts_pending)
+    capacity, all_are_stored = inside.capacity, shadow.threshold < 2
+    lists = level == READBACK and inside.has_list
+    ref, slot, taken = shadow.ref, shadow.slot, shadow.taken
+    ref_of, ref_at, slot_at, slot_pop = ref.get, ref.__getitem__, slot.__getitem__, slot.pop
+    resident = ref.keys()
+    block_of, blocks_of, none_resident = inside.block, inside.blocks, inside.none_resident
+    is_listed, none_listed = inside.is_listed, inside.none_listed
+
+    def agree(keys: Collection[Any], expected: list[int]) -> bool:
+        """Whether the manager has these ref counts, and with them the evictable set."""
+        if list(map(_REF_CNT, blocks_of(keys))) != expected:
+            return False
+        if not lists:
+            return True
+        idle = expected.count(IDLE)
+        if idle == 0:
+            return none_listed(keys)
+        if idle == len(expected):
+            return all(map(is_listed, keys))
+        return list(map(is_listed, keys)) == list(map(not_, expected))
+
+    def are_absent(keys: Collection[Any]) -> bool:
+        return none_resident(keys) and (not lists or none_listed(keys))
+
+    def lookup(key: Any, req_context: Any) -> Any:
+        answer = act_lookup(key, req_context)
+        ref_cnt = ref_of(key)
+        if answer is not (miss if ref_cnt is None else hit if ref_cnt >= IDLE else pending_answer):
+            watcher.hesitate_at_lookup(key, req_context, answer)
+        return answer
+
+    miss, hit, pending_answer = _lookup_answers(manager)
+
+    def counted_lookup(key: Any, req_context: Any) -> Any:
+        answer = lookup(key, req_context)
+        note((LOOKUP, (key,), req_context, answer, None))
+        return answer
+
+    def prepare_store(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_store(keys, req_context)
+        except Exception as error:
+            hesitate(PREPARE_STORE, keys, req_context, error)
+            raise
+        try:
+            freed = None if outcome is None else stored_rightly(keys, outcome)
+        except (KeyError, AttributeError):
+            freed = None
+        except Exception as error:
+            watcher.give_up(error)
+            return outcome
+        if freed is None:
+            hesitate(PREPARE_STORE, keys, req_context, outcome)
+        else:
+            note((PREPARE_STORE, keys, req_context, outcome, freed))
+        return outcome
+
+    def one_stored_rightly(
+        keys: Collection[Any], new: list[Any], evicted: list[Any], ids: list[int]
+    ) -> list[int] | None:
+        """The same for a single key, without the machinery for many."""
+        (key,), (its,) = new, ids
+        idle, used, pending = shadow.counts
+        freed = []
+        if evicted:
+            (gone,) = evicted
+            freed = [slot[gone]]
+            now = (idle - idles, used, pending + pends)
+            if (
+                ref[gone] != IDLE
+                or used != capacity
+                or block_of(gone) is not None
+                or (lists and is_listed(gone))
+                or (its in taken and its not in freed)
+            ):
+                return None
+        elif its in taken or used >= capacity:
+            return None
+        else:
+            now = (idle, used + 1, pending + pends)
+        if (
+            key in ref
+            or key not in keys
+            or not 0 <= its < capacity
+            or block_of(key).ref_cnt != PENDING
+            or counters() != now
+            or (lists and is_listed(key))
+        ):
+            return None
+        if evicted:
+            del ref[gone], slot[gone]
+            taken.remove(freed[0])
+        ref[key], slot[key] = PENDING, its
+        taken.add(its)
+        shadow.counts = now
+        return freed
+
+    def stored_rightly(keys: Collection[Any], outcome: Any) -> list[int] | None:
+        """The slots that were given up, in the order of the evicted keys; ``None`` if it is not plainly right."""
+        new, evicted = outcome.keys_to_store, outcome.evicted_keys
+        ids = outcome.store_spec.block_ids
+        ids = ids.tolist()
+        number = len(new)
+        if number == 1 == len(keys) and len(evicted) < 2:
+            return one_stored_rightly(keys, new, evicted, ids)
+        fresh = set(ids)
+        if not (number == len(ids) == len(fresh)):
+            return None
+        if not all_are_stored:
+            if not resident.isdisjoint(new):
+                return None
+        elif number == len(keys):
+            if not resident.isdisjoint(new) or list(keys) != new:
+                return None
+        elif [key for key in keys if key not in ref] != new:
+            return None
+        freed: list[int] = []
+        idle, used, pending = shadow.counts
+        gone = len(evicted)
+        now = (idle - gone * idles, used - gone + number, pending + number * pends)
+        if gone:
+            freed = list(map(slot_at, evicted))
+            if any(map(ref_at, evicted)) or now[1] != capacity or not are_absent(evicted):
+                return None
+            if number != len(keys) and not set(evicted).isdisjoint(keys):
+                return None
+            given_up = set(freed)
+            if len(given_up) != gone:  # some key is named twice: each has a slot of its own
+                return None
+        else:
+            given_up = set()
+        if fresh != given_up:
+            if not taken.intersection(fresh) <= given_up or min(fresh, default=0) < 0:
+                return None
+            if max(fresh, default=0) >= capacity or now[1] > capacity:
+                return None
+        if counters() != now or not agree(new, [PENDING] * number):
+            return None
+        if number != len(keys):
+            others = [key for key in keys if key in ref]
+            if not agree(others, list(map(ref_at, others))):
+                return None
+        for key in evicted:
+            del ref[key], slot[key]
+        if fresh != given_up:
+            taken.difference_update(given_up)
+            taken.update(fresh)
+        ref.update(dict.fromkeys(new, PENDING))
+        slot.update(zip(new, ids))  # noqa: B905  (of one length, see above)
+        shadow.counts = now
+        return freed
+
+    def complete_store(keys: Collection[Any], req_context: Any, success: bool = True) -> Any:
+        try:
+            outcome = act_stored(keys, req_context, success)
+        except Exception as error:
+            hesitate(COMPLETE_STORE, keys, req_context, error, success)
+            raise
+        number = len(keys)
+        try:
+            idle, used, pending = shadow.counts
+            if number == 1 and success:
+                (key,) = keys
+                now = (idle + idles, used, pending - pends)
+                if (
+                    ref[key] == PENDING
+                    and block_of(key).ref_cnt == IDLE
+                    and counters() == now
+                    and not (lists and not is_listed(key))
+                ):
+                    shadow.counts, ref[key] = now, IDLE
+                    note((COMPLETE_STORE, keys, req_context, None, True))
+                else:
+                    hesitate(COMPLETE_STORE, keys, req_context, None, success)
+                return outcome
+            expected = [IDLE] * number
+            now = (
+                (idle + number * idles, used, pending - number * pends)
+                if success
+                else (idle, used - number, pending - number * pends)
+            )
+            right = (
+                list(map(ref_of, keys)) == [PENDING] * number
+                and counters() == now
+                and (agree(keys, expected) if success else are_absent(keys))
+            )
+        except (KeyError, AttributeError):
+            right = False
+        if not right:
+            hesitate(COMPLETE_STORE, keys, req_context, None, success)
+            return outcome
+        shadow.counts = now
+        undo: Any = True
+        if success:
+            ref.update(zip(keys, expected, strict=True))
+        else:
+            undo = list(map(slot_pop, keys))
+            taken.difference_update(undo)
+            for key in keys:
+                del ref[key]
+        note((COMPLETE_STORE, keys, req_context, None, undo))
+        return outcome
+
+    def prepare_load(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_load(keys, req_context)
+        except Exception as error:
+            hesitate(PREPARE_LOAD, keys, req_context, error)
+            raise
+        try:
+            if len(keys) == 1:
+                (key,) = keys
+                one_after = ref[key] + 1
+                idle, used, pending = shadow.counts
+                now = (idle - idles, used, pending) if one_after == 1 else shadow.counts
+                if (
+                    one_after > IDLE
+                    and block_of(key).ref_cnt == one_after
+                    and counters() == now
+                    and outcome.block_ids.tolist() == [slot[key]]
+                    and not (lists and is_listed(key))
+                ):
+                    shadow.counts, ref[key] = now, one_after
+                    note((PREPARE_LOAD, keys, req_context, outcome, None))
+                else:
+                    hesitate(PREPARE_LOAD, keys, req_context, outcome)
+                return outcome
+            before = list(map(ref_at, keys))
+            after = [one + 1 for one in before]
+            idle, used, pending = shadow.counts
+            now = (idle - before.count(IDLE) * idles, used, pending)
+            ids = outcome.block_ids
+            right = (
+                IDLE not in after
+                and ids.tolist() == list(map(slot_at, keys))
+                and counters() == now
+                and agree(keys, after)
+            )
+        except (KeyError, AttributeError):
+            right = False
+        if right:
+            shadow.counts = now
+            ref.update(zip(keys, after, strict=True))
+            note((PREPARE_LOAD, keys, req_context, outcome, None))
+        else:
+            hesitate(PREPARE_LOAD, keys, req_context, outcome)
+        return outcome
+
+    def complete_load(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_loaded(keys, req_context)
+        except Exception as error:
+            hesitate(COMPLETE_LOAD, keys, req_context, error)
+            raise
+        try:
+            if len(keys) == 1:
+                (key,) = keys
+                one_after = ref[key] - 1
+                idle, used, pending = shadow.counts
+                now = shadow.counts if one_after else (idle + idles, used, pending)
+                if (
+                    one_after >= IDLE
+                    and block_of(key).ref_cnt == one_after
+                    and counters() == now
+                    and not (lists and is_listed(key) is (one_after != IDLE))
+                ):
+                    shadow.counts, ref[key] = now, one_after
+                    note((COMPLETE_LOAD, keys, req_context, None, None))
+                else:
+                    hesitate(COMPLETE_LOAD, keys, req_context, None)
+                return outcome
+            after = [one - 1 for one in map(ref_at, keys)]
+            idle, used, pending = shadow.counts
+            now = (idle + after.count(IDLE) * idles, used, pending)
+            right = (not after or min(after) >= IDLE) and counters() == now and agree(keys, after)
+        except (KeyError, AttributeError):
+            right = False
+        if right:
+            shadow.counts = now
+            ref.update(zip(keys, after, strict=True))
+            note((COMPLETE_LOAD, keys, req_context, None, None))
+        else:
+            hesitate(COMPLETE_LOAD, keys, req_context, None)
+        return outcome
+
+    def touch(keys: Collection[Any], req_context: Any) -> Any:
+        try:
+            outcome = act_touch(keys, req_context)
+        except Exception as error:
+            hesitate(TOUCH, keys, req_context, error)
+            raise
+        try:
+            if len(keys) == 1:
+                (key,) = keys
+                ref_cnt = ref[key]
+                if (
+                    block_of(key).ref_cnt == ref_cnt
+                    and counters() == shadow.counts
+                    and not (lists and is_listed(key) is (ref_cnt != IDLE))
+                ):
+                    note((TOUCH, keys, req_context, None, None))
+                else:
+                    hesitate(TOUCH, keys, req_context, None)
+                return outcome
+            expected: list[Any] = list(map(ref_of, keys))
+            if None in expected:  # which is no fault
+                held = [key for key in keys if key in ref]
+                right = counters() == shadow.counts and agree(held, list(map(ref_at, held)))
+            else:
+                right = counters() == shadow.counts and agree(keys, expected)
+        except (KeyError, AttributeError):
+            right = False
+        if right:
+            note((TOUCH, keys, req_context, None, None))
+        else:
+            hesitate(TOUCH, keys, req_context, None)
+        return outcome
+
+    return {
+        LOOKUP: lookup if all_are_stored else counted_lookup,
+        PREPARE_STORE: prepare_store,
+        COMPLETE_STORE: complete_store,
+        PREPARE_LOAD: prepare_load,
+        COMPLETE_LOAD: complete_load,
+        TOUCH: touch,
+    }
+
+
+def _lookup_answers(manager: Any) -> tuple[Any, Any, Any]:
+    """The objects for a miss, a hit and one that is pending: of the manager's own module, or as before vLLM 0.25."""
+    function = getattr(type(manager), LOOKUP, None)
+    answers = getattr(function, "__globals__", {}).get("LookupResult")
+    return (False, True, None) if answers is None else (answers.MISS, answers.HIT, answers.HIT_PENDING)
