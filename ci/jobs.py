@@ -26,6 +26,9 @@ TAIL = 4096
 # Without -P a file in the working directory would hide one of the standard library by the same name.
 WORKER = (sys.executable, *("-O",) * sys.flags.optimize, "-P", "-m", "evictable.specs.worker")
 
+INTERRUPTED = 130
+CUT_SHORT = "interrupted: this is what was found so far"
+
 OnRecord = Callable[[int, Mapping[str, Any]], None]
 LAST_WORDS = ("result", "error", "hang", "left out")
 """What a job's own last record may be."""

@@ -17,12 +17,23 @@ from rich.table import Table
 from rich.text import Text
 
 from evictable.ci.files import write_json
-from evictable.ci.jobs import default_parallel, run_jobs
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, default_parallel, run_jobs
 from evictable.ci.report import console, count_calls
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.equivalent import arguments_by_place
-from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, ENGINES, EQUIVALENT, OUTSIDE, RANDOM, REFUTED, Z3, Fate
+from evictable.specs.mutants.fate import (
+    ALIVE,
+    CROSSHAIR,
+    ENGINES,
+    EQUIVALENT,
+    OUTSIDE,
+    RANDOM,
+    REFUTED,
+    UNDECIDED,
+    Z3,
+    Fate,
+)
 from evictable.specs.mutants.generated import MODULES, Generated, generated
 from evictable.specs.mutants.hunt import MAX_CALLS
 from evictable.specs.mutants.hunts import GENERATED, HAND_MADE, LIVE
@@ -40,7 +51,7 @@ SPARED = {OUTSIDE, EQUIVALENT}
 PIECES = 4
 """Jobs for each processor: a piece that is done early leaves the processor to another."""
 
-_STYLE = {REFUTED: "green", ALIVE: "bold red", OUTSIDE: "dim", EQUIVALENT: "dim"}
+_STYLE = {REFUTED: "green", ALIVE: "bold red", UNDECIDED: "bold yellow", OUTSIDE: "dim", EQUIVALENT: "dim"}
 
 
 @frozen
@@ -95,17 +106,29 @@ class Hunt:
     excused: Mapping[str, str] = field(factory=dict)
     """Mutants that change nothing that anybody could notice, and the argument for each."""
     fates: dict[tuple[str, str], Fate] = field(factory=dict)
+    interrupted: bool = False
     _began: float = field(factory=time.monotonic)
 
     def run(self) -> int:
         """Hunt every mutant with every engine, and show what came of it. Raises `UsageError`."""
-        for engine in self.engines:
-            pieces = _pieces(engine, self.targets)
-            while pieces:  # what a process that died has left is for another one
-                self._run(pieces, SILENCE_OF_SOLVERS if engine in (Z3, CROSSHAIR) else SILENCE)
-                pieces = [piece for piece in pieces if piece.targets]
+        try:
+            for engine in self.engines:
+                self._hunt_with(engine)
+        except KeyboardInterrupt:
+            self.interrupted = True
+            for target in self.targets:
+                for engine in self.engines:
+                    self.fates.setdefault((target.name, engine), Fate(engine, UNDECIDED))
         self._report()
+        if self.interrupted:
+            self.out.print(CUT_SHORT)
         return self.exit_code
+
+    def _hunt_with(self, engine: str) -> None:
+        pieces = _pieces(engine, self.targets)
+        while pieces:  # what a process that died has left is for another one
+            self._run(pieces, SILENCE_OF_SOLVERS if engine in (Z3, CROSSHAIR) else SILENCE)
+            pieces = [piece for piece in pieces if piece.targets]
 
     @property
     def rows(self) -> list[Row]:
@@ -114,6 +137,8 @@ class Hunt:
     @property
     def exit_code(self) -> int:
         verdicts = {fate.verdict for fate in self.fates.values()}
+        if self.interrupted:
+            return INTERRUPTED
         if ALIVE in verdicts or self.stale:
             return SOME_ALIVE
         return REFUTED_ALL if REFUTED in verdicts else NOTHING_SHOWN

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evictable.ci.files import write_json
-from evictable.ci.jobs import run_jobs
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, run_jobs
 from evictable.ci.report import console
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -69,6 +69,7 @@ class Proof:
     err: Console = field(factory=lambda: console(stderr=True))
     rows: dict[tuple[str, str], Row] = field(factory=dict)
     failures: list[str] = field(factory=list)
+    interrupted: bool = False
 
     def run(self) -> int:
         """Let every engine work, and show what came of it. Raises `UsageError`."""
@@ -80,13 +81,20 @@ class Proof:
         def on_record(index: int, record: Mapping[str, Any]) -> None:
             self._take(self.engines[index], record, time.monotonic() - started)
 
-        run_jobs(payloads, on_record, silence=SILENCE)
+        try:
+            run_jobs(payloads, on_record, silence=SILENCE)
+        except KeyboardInterrupt:
+            self.interrupted = True
         self._report(time.monotonic() - started)
+        if self.interrupted:
+            self.out.print(CUT_SHORT)
         return self.exit_code
 
     @property
     def exit_code(self) -> int:
         verdicts = {row.verdict for row in self.rows.values()}
+        if self.interrupted:
+            return INTERRUPTED
         if REFUTED in verdicts:
             return REFUTED_CODE
         return UNDECIDED if INCONCLUSIVE in verdicts or self.failures or not self.rows else SHOWN

@@ -70,7 +70,7 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
         if cell.ended and cell.not_exercised:
             out.print(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}", markup=False)
         if cell.bound:
-            out.print(f"searched from end to end on {cell.name}: {cell.bound}", markup=False)
+            out.print(f"exhaustive search on {cell.name}: {cell.bound}", markup=False)
         show_mismatches(out, cell)
     for cell in cells:
         if cell.exercise.get("runs"):

@@ -15,7 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evictable.ci.files import write_json
-from evictable.ci.jobs import run_jobs
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, run_jobs
 from evictable.ci.report import console, show_difference
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -62,6 +62,7 @@ class Schedules:
     err: Console = field(factory=lambda: console(stderr=True))
     rows: list[dict[str, Any]] = field(factory=list)
     failures: list[str] = field(factory=list)
+    interrupted: bool = False
 
     def run(self) -> int:
         """Interleave, and show what came of it. Raises `UsageError`."""
@@ -70,13 +71,20 @@ class Schedules:
         def on_record(index: int, record: Mapping[str, Any]) -> None:
             self._take(self.options.policies[index], record)
 
-        run_jobs(payloads, on_record)
+        try:
+            run_jobs(payloads, on_record)
+        except KeyboardInterrupt:
+            self.interrupted = True
         self._report()
+        if self.interrupted:
+            self.out.print(CUT_SHORT)
         return self.exit_code
 
     @property
     def exit_code(self) -> int:
         verdicts = {row["verdict"] for row in self.rows}
+        if self.interrupted:
+            return INTERRUPTED
         if VIOLATES in verdicts:
             return 1
         return 3 if INCONCLUSIVE in verdicts or self.failures or not self.rows else 0

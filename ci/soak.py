@@ -13,7 +13,7 @@ from attrs import asdict, frozen
 from rich.console import Console
 
 from evictable.ci.files import write_json
-from evictable.ci.jobs import run_job
+from evictable.ci.jobs import INTERRUPTED, run_job
 from evictable.ci.report import console, show_broken
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -55,14 +55,22 @@ def run_soak(options: Options, json_path: Path | None) -> int:
     name = subjects.prepare(options.subject, lambda line: err.print(line, markup=False))
     told = time.monotonic()
 
+    last: Mapping[str, Any] = {}
+
     def on_progress(record: Mapping[str, Any]) -> None:
-        nonlocal told
+        nonlocal told, last
+        last = record
         if time.monotonic() - told >= LINE_EVERY:
             told = time.monotonic()
             err.print(_line(record), markup=False)
 
     payload = asdict(options) | {"job": "soak", "subject": name}
-    result = run_job(payload, on_progress)
+    try:
+        result = run_job(payload, on_progress)
+    except KeyboardInterrupt:
+        out.print(_line(last) if last else "nothing was called yet", markup=False)
+        out.print("interrupted: the cache did not come to rest, and there is no verdict")
+        return INTERRUPTED
     _report(out, name, options, result)
     if json_path is not None:
         row = asdict(options) | {"subject": name} | {key: value for key, value in result.items() if key != "kind"}

@@ -101,6 +101,8 @@ class Search:
     seconds: float = 0.0
     exercised: set[str] = field(factory=set)
     strikes: Strikes = field(factory=Strikes)
+    worlds: list[str] = field(factory=list)
+    """What was searched exhaustively, in words."""
     exercise: Exercise = field(init=False)
     """What was put to the test, and how often, by all engines but the exhaustive one, whose runs are one call long."""
     _tries: dict[str, int] = field(factory=dict)
@@ -220,6 +222,9 @@ class Search:
             for session in exploration.run(budget, lambda: self.on_progress(self)):
                 ended(session)
             self.strikes.add(exploration.strikes)
+            how = "all" if exploration.complete else "not all of the calls in the first"
+            of = f"{scope}, every call with batches up to {scope.batch}"
+            self.worlds.append(f"{how} {exploration.all_states:,} states of {of}")
 
     def _run_scheduler(self, budget: Budget, ended: Callable[[Session], None]) -> None:
         task = self.task

@@ -138,6 +138,7 @@ def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded:
             "seconds": round(search.seconds, 3),
             "not_exercised": list(search.not_exercised),
             "untouched": list(search.untouched),
+            "bound": "; ".join(search.worlds),
             "exercise": search.exercise.record(),
             "faults": search.strikes.records(),
             "restores_order": search.strikes.restores_order,

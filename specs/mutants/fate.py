@@ -8,6 +8,8 @@ RANDOM, EXHAUSTIVE, Z3, CROSSHAIR = "random", "exhaustive", "z3", "crosshair"
 ENGINES = (RANDOM, EXHAUSTIVE, Z3, CROSSHAIR)
 
 REFUTED, ALIVE, OUTSIDE, EQUIVALENT = "refuted", "alive", "outside", "equivalent"
+UNDECIDED = "undecided"
+"""The hunt was interrupted before it came to it."""
 
 
 @frozen

@@ -195,8 +195,7 @@ def lock_of(subject: Any, which: str, name: str) -> Callable[[], Any] | None:
     own = getattr(subject, "lock", None)
     if own is None or isinstance(own, nullcontext):
         raise UsageError(
-            f"{name}: has no lock of its own, so it is for one thread; --lock external tries it under one of ours, "
-            "and --lock none without any"
+            f"{name}: has no lock of its own, so it is for one thread; --lock external tries it under one of ours"
         )
     return lambda: subject.lock
 

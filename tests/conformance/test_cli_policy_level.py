@@ -23,7 +23,7 @@ def with_policies(folder: Path) -> Path:
 def test_our_policy_conforms_and_the_bound_is_told(evictable: Run) -> None:
     done = evictable("check", "impl", *FEW)
     assert 0 == done.returncode, done.stderr
-    searched = "searched from end to end on impl lru contract at policy level: every call in all 9 states of the model"
+    searched = "exhaustive search on impl lru contract at policy level: every call in all 9 states of the model"
     assert f"{searched} with 1 slots" in done.stdout
 
 

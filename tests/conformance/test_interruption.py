@@ -142,3 +142,25 @@ def test_a_single_run_ends_with_one_line(
     assert "" == out
     assert ["evictable: interrupted"] == [line for line in err.splitlines() if line and "requests" not in line]
     assert not alive(worker)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (("schedules", "impl", "--policy", "lru", "--max-time", 600), ": "),
+        (("mutants", "--max-calls", 200_000), " of "),
+        (("prove",), " of "),
+    ],
+    ids=lambda arguments: arguments[0] if isinstance(arguments, tuple) else "",
+)
+def test_a_table_shows_and_writes_the_lines_that_it_has(
+    arguments: tuple[object, ...], said: str, start: Start, folder: Path
+) -> None:
+    process = start(*arguments, "--json", "r.json")
+    until(process, said)
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert 130 == process.returncode
+    assert "Traceback" not in err
+    assert "interrupted: this is what was found so far" == out.splitlines()[-1]
+    assert [] != json.loads((folder / "r.json").read_text())["results"]
