@@ -16,7 +16,7 @@ from evictable.model import calls
 from evictable.model.calls import Call, Raised
 from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
 from evictable.specs.faults import Faults, InjectedFault, Strikes
-from evictable.specs.search import HYPOTHESIS, RANDOM, Search, Task
+from evictable.specs.search import CONFORMS, HYPOTHESIS, RANDOM, Search, Task
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
@@ -239,3 +239,138 @@ def test_only_a_hostile_caller_makes_anything_raise() -> None:
     session = Session.begin(BUILT_IN, Setup(2), PROFILE, CONTRACT)
     session.step(announce("r1"))
     assert "policy.get raises" == session.promises.breach(evolve(offer("r1", 0), raises_in="policy.get"), CONTRACT)
+
+
+# --- managers that are built in other ways --------------------------------------------------------
+
+
+class LenPolicy(LRUCachePolicy):
+    """Is asked for its length, which is asked of a class and not of an object."""
+
+    def __len__(self) -> int:
+        return len(self.blocks)
+
+
+class Measuring(CPUOffloadingManager):
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(arguments[0], LenPolicy, *arguments[2:])
+
+    def prepare_store(self, keys: Any, req_context: Any) -> Any:
+        assert 0 <= len(self._policy)  # type: ignore[arg-type]
+        return super().prepare_store(keys, req_context)
+
+
+class OwnQueue:
+    """A queue of its own kind, made of nothing."""
+
+    def __init__(self) -> None:
+        self._held: list[Any] = []
+        self.pop, self.clear, self.extend = self._held.pop, self._held.clear, self._held.extend
+
+    def append(self, event: Any) -> None:
+        self._held.append(event)
+
+    def popleft(self) -> Any:
+        return self._held.pop(0)
+
+    def __len__(self) -> int:
+        return len(self._held)
+
+    def __iter__(self) -> Any:
+        return iter(self._held)
+
+
+class Queueing(CPUOffloadingManager):
+    def __init__(self, num_blocks: int, policy: Any, events: bool) -> None:
+        super().__init__(num_blocks, policy, events)
+        self.events = OwnQueue() if events else None  # type: ignore[assignment]
+
+
+class NoRoom:
+    """A policy without room for attributes."""
+
+    __slots__ = ("_real", "blocks", "evictable_blocks")
+
+    def __init__(self, cache_capacity: int) -> None:
+        self._real = LRUCachePolicy(cache_capacity)
+        self.blocks, self.evictable_blocks = self._real.blocks, self._real.evictable_blocks
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+
+class Renewing(CPUOffloadingManager):
+    """Has another policy after a reset."""
+
+    def reset_cache(self) -> None:
+        super().reset_cache()
+        self._policy = self._order = LRUCachePolicy(self._num_blocks)
+
+
+class RefusingWithoutMemory(CPUOffloadingManager):
+    def prepare_store(self, keys: Any, req_context: Any) -> Any:
+        try:
+            return super().prepare_store(keys, req_context)
+        except MemoryError:
+            return None
+
+
+@pytest.mark.parametrize(
+    ("manager", "policy"),
+    [
+        (Measuring, "lru"),
+        (Queueing, "lru"),
+        (Renewing, "lru"),
+        (RefusingWithoutMemory, "lru"),
+        (CPUOffloadingManager, NoRoom),
+    ],
+    ids=["measuring", "own queue", "renewing", "refusing", "no room"],
+)
+def test_whoever_changes_nothing_is_accused_of_nothing(manager: Any, policy: Any) -> None:
+    search = Search(Task(kind_of_manager(manager, policy), Setup(3), PROFILE, HOSTILE))
+    search.run((RANDOM,), 2500, None)
+    assert ({}, CONFORMS) == (search.findings, search.verdict)
+    places = {place for _, place in search.strikes.struck}
+    assert {"policy.insert", "events.append"} <= places
+
+
+def test_methods_that_a_manager_keeps_bound_are_struck_too() -> None:
+    class Bound(CPUOffloadingManager):
+        """Pins key by key, with no way back."""
+
+        def __init__(self, *arguments: Any) -> None:
+            super().__init__(*arguments)
+            self._unmark = self._policy.mark_non_evictable
+
+        def _mark_non_evictable(self, keys: Any) -> None:
+            for key in keys:
+                self._unmark(key)
+
+    search = Search(Task(kind_of_manager(Bound), Setup(3), PROFILE, HOSTILE))
+    search.run((RANDOM,), 4000, None)
+    assert "all-or-nothing (policy.mark_non_evictable in prepare_load)" in search.findings
+
+
+def test_what_a_policy_asks_of_itself_is_no_use_of_it() -> None:
+    class Marking(LRUCachePolicy):
+        def insert(self, key: Any, block: Any) -> None:
+            super().insert(key, block)
+            assert self.get(key) is block
+
+    manager = CPUOffloadingManager(2, Marking)
+    faults = Faults((manager,))
+    with faults.armed(offering("policy.get", 3)):
+        manager.prepare_store(OFFER, REQUEST)
+    assert (False, 2, 2) == (faults.struck, faults.uses["policy.get"], faults.uses["policy.insert"])
+
+
+@pytest.mark.parametrize(
+    ("offers", "restores"),
+    [(("checkpoint", "restore"), True), (("checkpoint",), False), (("restore",), False), ((), False)],
+)
+def test_an_order_is_restored_by_who_offers_both(offers: tuple[str, ...], restores: bool) -> None:
+    class Host:
+        def __init__(self) -> None:
+            self._policy = type("Policy", (), dict.fromkeys(offers))()
+
+    assert restores is Faults((Host(),)).restores_order

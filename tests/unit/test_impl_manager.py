@@ -448,3 +448,16 @@ def test_no_guard_vanishes_under_python_o() -> None:
         if isinstance(node, ast.Assert)
     ]
     assert [] == asserts
+
+
+def test_half_of_what_restores_an_order_is_none_of_it() -> None:
+    class Halfway(LRUCachePolicy):
+        restore = property()  # type: ignore[assignment]
+
+        def mark_evictable(self, key: OffloadKey) -> None:
+            raise RuntimeError("not today")
+
+    manager = CPUOffloadingManager(2, cache_policy=Halfway)
+    manager.prepare_store([OffloadKey(b"a")], ReqContext("r1"))
+    with pytest.raises(RuntimeError, match="not today"):
+        manager.complete_store([OffloadKey(b"a")], ReqContext("r1"))

@@ -221,3 +221,19 @@ def test_a_careless_caller_may_load_a_key_twice_where_tickets_tell_the_loads_apa
         assert session.allows(made)
         session.step(made)
     assert 2 == session.judge.model.ref_cnt[0]
+
+
+def test_a_manager_without_tickets_is_called_without_them() -> None:
+    class Ticketless(CPUOffloadingManager):
+        def complete_store(self, keys, req_context, success=True):  # type: ignore[no-untyped-def, override]
+            super().complete_store(keys, req_context, success)
+
+        def prepare_store(self, keys, req_context):  # type: ignore[no-untyped-def]
+            output = super().prepare_store(keys, req_context)
+            if output is not None:
+                del output.store_spec.ticket  # type: ignore[attr-defined]
+                assert None is getattr(output.store_spec, "ticket", None)
+            return output
+
+    session = play(kind_of_manager(Ticketless), Setup(2), PROFILE, TWO_LOADS[:3])
+    assert ((), None) == (session.broken, session.records[-1].outcome)
