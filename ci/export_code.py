@@ -241,7 +241,10 @@ class _Writer:
         if name == calls.LOOKUP:
             return f"manager.lookup({self._key(call.keys[0])}, {request})"
         if name in (calls.ON_NEW_REQUEST, calls.ON_REQUEST_FINISHED):
-            return f"manager.{name}({request})" if (self.project.names.minor or 99) >= 23 else "pass"
+            minor = self.project.names.minor
+            if minor is None:  # a manager of one's own need not have it
+                return f'getattr(manager, "{name}", bool)({request})'
+            return f"manager.{name}({request})" if minor >= 23 else "pass"
         if name == calls.COMPLETE_STORE:
             return f"manager.{name}({keys}, {request}, success={call.success})"
         if name == calls.TAKE_EVENTS:

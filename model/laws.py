@@ -355,6 +355,7 @@ def answer(step: Step) -> Difference | None:
         else:  # other victims free other slots: `evict-order` judges them
             same = same and len(outcome.keys_to_store) == len(outcome.block_ids) == len(set(outcome.block_ids))
             same = same and len(outcome.evicted_keys) == len(set(outcome.evicted_keys))
+            same = same and (step.plan is None or step.plan.need <= len(outcome.evicted_keys))  # else a slot is in use
     elif step.call.name == calls.PREPARE_STORE and outcome is None:
         return None  # a refusal: `no-false-refusal` judges it
     elif isinstance(outcome, Loaded) and step.misplaced:

@@ -206,8 +206,8 @@ CONTRACTS: tuple[Contract, ...] = (
         "answers_of_lookups",
         "a lookup answers another word than the right one, or raises without an excuse",
         "all pairs of the four words",
-        "if step.misplaced or step.may_refuse:\n            return None\n        return Difference(describe",
-        "if step.misplaced and step.may_refuse:\n            return None\n        return Difference(describe",
+        "if (step.misplaced or step.may_refuse) and outcome.type",
+        "if (step.misplaced and step.may_refuse) and outcome.type",
     ),
     # --- batches on the model ---
     Contract(
