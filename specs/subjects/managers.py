@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Collection, Mapping
+from operator import index
 from typing import Any
 
 from evictable.model import calls
@@ -152,7 +153,7 @@ class Lens:
         )
         if keys is None:
             snapshot.full = True
-            snapshot.free = tuple(free)
+            snapshot.free = tuple(map(_slot, free))
             snapshot.handed_out = handed_out
             snapshot.order = self._order(blocks, evictable, decode)
             counts = getattr(manager, "counts", None)
@@ -476,6 +477,14 @@ def _block_ids(spec: Any) -> tuple[int, ...]:
     # An array counts fastest by `tolist`, and gives plain integers.
     block_ids = spec.block_ids
     return tuple(block_ids.tolist() if hasattr(block_ids, "tolist") else block_ids)
+
+
+def _slot(value: Any) -> int:
+    """A number; -1, which no slot has, for what is none: a manager's mistake is not to stop who looks at it."""
+    try:
+        return index(value)
+    except TypeError:
+        return -1
 
 
 def _plain(value: Any) -> str | None:

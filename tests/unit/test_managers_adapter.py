@@ -387,3 +387,11 @@ def test_what_is_no_factory(factory: Any, setup: Setup, message: str) -> None:
     with pytest.raises(UsageError) as raised:
         constructor_arguments(factory, setup, "mine:make")
     assert f"mine:make: {message}" == str(raised.value)
+
+
+def test_what_is_no_slot_in_the_free_list_is_shown_as_none() -> None:
+    manager = CPUOffloadingManager(2)
+    manager._free_list.append(iter(()))  # type: ignore[arg-type]
+    shown = ManagerSubject(manager, ReqContext).snapshot(None)
+    assert shown is not None
+    assert (-1,) == shown.free
