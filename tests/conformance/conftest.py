@@ -16,6 +16,12 @@ from commandline import SCRIPT, Run
 from evictable.ci.cli import main
 
 
+@pytest.fixture(autouse=True)
+def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Coverage is measured of the tests of units: it would make the many processes of these twice as slow."""
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+
+
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """The working directory of the command, in which it can import `factories` and `strangers`."""

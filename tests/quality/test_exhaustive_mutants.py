@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pytest
+from sampling import sampled
 
 from evictable.specs import subjects
 from evictable.specs.exhaustive.explore import Exploration
@@ -41,10 +42,7 @@ FAR = ("arc-ghosts-survive-reset", "arc-target-survives-reset", "unpinned-twice"
 COVERED = [mutant for mutant in MUTANTS if outside(EXHAUSTIVE, mutant) is None]
 
 
-@pytest.mark.parametrize(
-    "mutant",
-    [pytest.param(mutant, id=mutant.name, marks=pytest.mark.slow if mutant.name in FAR else ()) for mutant in COVERED],
-)
+@pytest.mark.parametrize("mutant", sampled(COVERED, FAR))
 def test_a_small_world_refutes_it_and_not_the_real_manager(mutant: Mutant) -> None:
     check(mutant)
 

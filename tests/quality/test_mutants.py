@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from attrs import evolve
+from sampling import sampled
 
 from evictable.model.laws import LAWS
 from evictable.specs import subjects
@@ -30,10 +31,7 @@ every_mutant = pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mut
 
 FAR = ("arc-ghosts-survive-reset", "arc-target-survives-reset", "arc-size-of-t1-before-the-eviction")
 """Found after some ten thousand calls and more: left to the slow tests."""
-each_mutant = pytest.mark.parametrize(
-    "mutant",
-    [pytest.param(mutant, id=mutant.name, marks=pytest.mark.slow if mutant.name in FAR else ()) for mutant in MUTANTS],
-)
+each_mutant = pytest.mark.parametrize("mutant", sampled(MUTANTS, FAR))
 
 
 @each_mutant
