@@ -54,7 +54,8 @@ def proposed(of: Proposer, count: int) -> list[Call]:
 def test_no_proposal_breaks_a_promise(seed: int, discipline: str, tiers: int) -> None:
     of = proposer(discipline, seed, tiers, mistakes=mistakes_of(discipline), mistake_rate=0.3)
     assert 60 == len(proposed(of, 60))
-    assert len(of.session.promises.live) <= of.requests + 1
+    if discipline != CARELESS:  # who announces finished requests again has more of them
+        assert len(of.session.promises.live) <= of.requests + 1
 
 
 def test_everything_a_scheduler_does_turns_up() -> None:
