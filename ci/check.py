@@ -15,14 +15,14 @@ from rich.table import Table
 from evictable.ci.cells import Cell, Violation
 from evictable.ci.expectations import Expectation
 from evictable.ci.files import file_name, write_json, write_text
-from evictable.ci.jobs import Inconclusive, run_jobs
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, Inconclusive, run_jobs
 from evictable.ci.levels import MANAGER, POLICY
 from evictable.ci.report import console, count_calls, show_cells, show_violations
 from evictable.model.trace import write
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
 
-CONFORMS, BROKEN, UNUSABLE, INCONCLUSIVE, INTERRUPTED = 0, 1, 2, 3, 130
+CONFORMS, BROKEN, UNUSABLE, INCONCLUSIVE = 0, 1, 2, 3
 
 
 @frozen
@@ -238,7 +238,7 @@ class Check:
                 markup=False,
             )
         if self.interrupted:
-            self.out.print("interrupted: this is what was found so far")
+            self.out.print(CUT_SHORT)
 
     def _say(self, line: str) -> None:
         self.err.print(line, markup=False)
