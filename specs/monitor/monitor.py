@@ -150,8 +150,7 @@ class Monitor:
         threshold = getattr(self.manager, "store_threshold", 1)
         self._inside = Inside(self.manager)
         self._shadow = Shadow(self._inside, self.level == READBACK, max(threshold, 1))
-        self._follow()
-        had = self._shadow.contradiction()
+        had = self._follow() or self._shadow.contradiction()
         made = wrappers(self.level, self._inside, self._shadow, self._note, self)
         try:
             vars(self.manager).update(made)
@@ -163,10 +162,12 @@ class Monitor:
         if had is not None:
             self._found(had, "", None)
 
-    def _follow(self) -> None:
+    def _follow(self) -> Breach | None:
+        """Begin from the manager's state as it is; what is wrong with its slots makes that impossible."""
         self._notes.clear()
-        self._shadow.follow()
-        self._from_empty = not self._shadow.ref
+        wrong = self._shadow.follow()
+        self._from_empty = not self._shadow.slot
+        return wrong
 
     @property
     def _note(self) -> Callable[[Note], None]:
@@ -224,8 +225,8 @@ class Monitor:
                 violation = self._report(breach, call)
             if len(self.violations) >= self._most:
                 self.close()
-            else:
-                self._follow()
+            elif (wrong := self._follow()) is not None:
+                self.give_up(RuntimeError(f"its slots cannot be followed: {wrong.expected}; {wrong.observed}"))
         except Exception as error:
             if violation is None and self._log is not None:  # it was found all the same
                 self._log.error(
@@ -263,10 +264,10 @@ class Monitor:
 
     def _trace(self, law: str | None) -> traces.Trace:
         complete = self._from_empty and len(self._notes) < (self._notes.maxlen or 0)
-        if self.level == COUNTERS:
+        if self.level == COUNTERS or not self._notes:
             ref, slot = self._inside.state()
         else:
-            ref, slot = dict(self._shadow.ref), dict(self._shadow.slot)
+            ref, slot = self._shadow.blocks()
         trace = trace_of_notes(self._inside, self._subject, list(self._notes), ref, slot, law, complete=complete)
         if law is None or not trace.entries or self._inside.lens.num_resident() > MOST_SHOWN:
             return trace

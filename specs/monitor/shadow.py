@@ -1,7 +1,8 @@
 """What a monitor knows of the manager that it watches, and the exact judgement where the fast one hesitates.
 
-The state is the ref count and the slot of every resident key. Owners, order and events are not kept: whose completion
-it is, who is evicted first and what is announced is for the full judge, over the trace that the monitor writes.
+The state is the slot of every resident key and the ref count of every slot: one look-up for each key, as those of a
+large cache cost more than all else here. Owners, order and events are not kept: whose completion it
+is, who is evicted first and what is announced is for the full judge, over the trace that the monitor writes.
 """
 
 from __future__ import annotations
@@ -28,37 +29,59 @@ class Shadow:
     membership: bool
     """Whether the evictable set is compared, too."""
     threshold: int = 1
-    ref: dict[Any, int] = field(factory=dict)
     slot: dict[Any, int] = field(factory=dict)
-    taken: set[int] = field(factory=set)
+    ref: list[int | None] = field(factory=list)
+    """By slot; ``None`` where no block is."""
     counts: Counts = (0, 0, 0)
     storing: int = 0
     """Keys whose stores are in flight, and below loads; for the level at which nothing else is followed."""
     flying: int = 0
 
-    def follow(self) -> None:
-        """Take the state from the manager, in time proportional to its blocks."""
+    def follow(self) -> Breach | None:
+        """Take the state from the manager, in time proportional to its blocks.
+
+        Answers what is wrong with its slots, if anything is: such a state cannot be followed.
+        """
         self.inside.bind()
         ref, slot = self.inside.state()
-        for kept, now in ((self.ref, ref), (self.slot, slot)):
-            kept.clear()
-            kept.update(now)
-        self.taken.clear()
-        self.taken.update(slot.values())
+        self.slot.clear()
+        self.ref[:] = [None] * self.inside.capacity
+        astray = [key for key, its in slot.items() if not 0 <= its < self.inside.capacity]
+        if astray:
+            range_ = f"slots from 0 to {self.inside.capacity - 1}"
+            return Breach("slots-conserved", range_, f"{slot[astray[0]]}", tuple(astray[:1]))
+        if len(set(slot.values())) != len(slot):
+            return Breach(
+                "slots-conserved", "a slot of its own for every block", f"{len(slot)} in {len(set(slot.values()))}"
+            )
+        self.slot.update(slot)
+        for key, its in slot.items():
+            self.ref[its] = ref[key]
         self.counts = self._counted()
         values = list(ref.values())
         self.storing, self.flying = values.count(PENDING), sum(one for one in values if one > IDLE)
+        return None
 
     def contradiction(self) -> Breach | None:
         """What is wrong with the state itself, when it was taken from the manager."""
-        if len(self.taken) != len(self.slot):
-            return Breach(
-                "slots-conserved", "a slot of its own for every block", f"{len(self.slot)} in {len(self.taken)}"
-            )
-        below = [key for key, ref_cnt in self.ref.items() if ref_cnt < PENDING]
+        below = [key for key, its in self.slot.items() if self._at(its) < PENDING]
         if below:
-            return Breach("ref-floor", "no ref_cnt below -1", f"{self.ref[below[0]]}", tuple(below[:1]))
-        return self.wrong_counters() or (self._wrong_listing(list(self.ref)) if self.membership else None)
+            return Breach("ref-floor", "no ref_cnt below -1", f"{self.ref_cnt(below[0])}", tuple(below[:1]))
+        return self.wrong_counters() or (self._wrong_listing(list(self.slot)) if self.membership else None)
+
+    def ref_cnt(self, key: Any) -> int | None:
+        """Of a key; ``None`` if it is absent."""
+        its = self.slot.get(key)
+        return None if its is None else self.ref[its]
+
+    def blocks(self) -> tuple[dict[Any, int], dict[Any, int]]:
+        """The ref count and the slot of every resident key."""
+        return {key: self._at(its) for key, its in self.slot.items()}, dict(self.slot)
+
+    def _at(self, its: int) -> int:
+        ref_cnt = self.ref[its]
+        assert ref_cnt is not None
+        return ref_cnt
 
     # --- the exact judgement ---
 
@@ -72,7 +95,7 @@ class Shadow:
         evicted: list[Any] = (
             [] if raised or outcome is None or name != calls.PREPARE_STORE else list(outcome.evicted_keys)
         )
-        before: Before = {key: (self.ref.get(key), self.slot.get(key)) for key in (*keys, *evicted)}
+        before: Before = {key: (self.ref_cnt(key), self.slot.get(key)) for key in (*keys, *evicted)}
         if raised or name == calls.TOUCH or (name == calls.PREPARE_STORE and outcome is None):
             return self._unchanged(name, keys, outcome), before
         breach = {
@@ -134,8 +157,8 @@ class Shadow:
     def judge_reset(self) -> Breach | None:
         """After ``reset_cache``: nothing is left."""
         self.inside.bind()
-        for kept in (self.ref, self.slot, self.taken):
-            kept.clear()
+        self.slot.clear()
+        self.ref[:] = [None] * self.inside.capacity
         self.counts, self.storing, self.flying = (0, 0, 0), 0, 0
         left = sum(len(table) for table in self.inside.lens.resident_tables())
         if left:
@@ -143,14 +166,14 @@ class Shadow:
         return self.wrong_counters()
 
     def presence(self, key: Any) -> str:
-        ref_cnt = self.ref.get(key)
+        ref_cnt = self.ref_cnt(key)
         return calls.MISS if ref_cnt is None else calls.HIT if ref_cnt >= IDLE else calls.HIT_PENDING
 
     def _unchanged(self, name: str, keys: Sequence[Any], outcome: Any) -> Breach | None:
         if name == calls.PREPARE_STORE and outcome is None and self.threshold < 2:
-            new = sum(key not in self.ref for key in dict.fromkeys(keys))
-            own = sum(self.ref.get(key) == IDLE for key in dict.fromkeys(keys))
-            room = self.inside.capacity - len(self.ref) + self._idle() - own
+            new = sum(key not in self.slot for key in dict.fromkeys(keys))
+            own = sum(self.ref_cnt(key) == IDLE for key in dict.fromkeys(keys))
+            room = self.inside.capacity - len(self.slot) + self._idle() - own
             if new <= room:
                 return Breach(
                     "no-false-refusal", f"room for {new} new keys: {room} free or evictable", "None", tuple(keys)
@@ -160,54 +183,53 @@ class Shadow:
     def _store(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:
         ref, slot = self.ref, self.slot
         new, evicted = list(outcome.keys_to_store), list(outcome.evicted_keys)
-        wanted = [key for key in dict.fromkeys(keys) if key not in ref]
+        wanted = [key for key in dict.fromkeys(keys) if key not in slot]
         if new != wanted and (self.threshold < 2 or not _is_part(new, wanted)):
             return Breach("answer", f"store {_shown(wanted)}", f"store {_shown(new)}", tuple(keys))
         offer = set(keys)
         for key in evicted:
             if key in offer:
                 return Breach("offer-protected", "no key of the offer is evicted", f"{_shown([key])} is", (key,))
-            if key not in ref:
+            if key not in slot:
                 return Breach("answer", "evicts resident keys, each once", f"evicts {_shown([key])}", (key,))
-            if ref[key] != IDLE:
-                return Breach("pinned-stays", f"{_shown([key])} stays, its ref_cnt is {ref[key]}", "evicted", (key,))
-            del ref[key]
-            self.taken.discard(slot.pop(key))
-        need = max(0, len(ref) + len(evicted) + len(new) - self.inside.capacity)
+            if ref[slot[key]] != IDLE:
+                stays = f"{_shown([key])} stays, its ref_cnt is {self.ref_cnt(key)}"
+                return Breach("pinned-stays", stays, "evicted", (key,))
+            ref[slot.pop(key)] = None
+        need = max(0, len(slot) + len(evicted) + len(new) - self.inside.capacity)
         if len(evicted) != need:
             return Breach("evict-order", f"{need} evicted", f"{len(evicted)}", tuple(evicted))
         ids = _ids(outcome.store_spec)
-        free = len(set(ids)) == len(ids) and self.taken.isdisjoint(ids)
-        if len(ids) != len(new) or not free or not all(0 <= one < self.inside.capacity for one in ids):
+        fresh = all(0 <= one < self.inside.capacity and ref[one] is None for one in ids)
+        if len(ids) != len(new) or len(set(ids)) != len(ids) or not fresh:
             return Breach("answer", f"a fresh block id for each of {len(new)} keys", f"{ids}", tuple(new))
-        ref.update(dict.fromkeys(new, PENDING))
         slot.update(zip(new, ids, strict=True))
-        self.taken.update(ids)
+        for its in ids:
+            ref[its] = PENDING
         return None
 
     def _stored(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:
         for key in keys:
-            if self.ref.get(key) == PENDING:
-                if success:
-                    self.ref[key] = IDLE
-                else:
-                    del self.ref[key]
-                    self.taken.discard(self.slot.pop(key))
+            if self.ref_cnt(key) == PENDING:
+                its = self.slot[key] if success else self.slot.pop(key)
+                self.ref[its] = IDLE if success else None
         return None
 
     def _load(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:
         ids = _ids(outcome)
         for key in keys:
-            if self.ref.get(key, PENDING) < IDLE:
+            ref_cnt = self.ref_cnt(key)
+            if ref_cnt is None or ref_cnt < IDLE:
                 return Breach("answer", f"raises: {_shown([key])} is not ready", f"loads from {ids}", (key,))
-            self.ref[key] += 1
+            self.ref[self.slot[key]] = ref_cnt + 1
         wanted = [self.slot[key] for key in keys]
         return None if ids == wanted else Breach("answer", f"load from {wanted}", f"load from {ids}", tuple(keys))
 
     def _loaded(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:
         for key in keys:
-            if self.ref.get(key, PENDING) > IDLE:
-                self.ref[key] -= 1
+            ref_cnt = self.ref_cnt(key)
+            if ref_cnt is not None and ref_cnt > IDLE:
+                self.ref[self.slot[key]] = ref_cnt - 1
         return None
 
     # --- the manager's inside against it ---
@@ -215,9 +237,9 @@ class Shadow:
     def _wrong_inside(self, keys: Collection[Any], law: str) -> Breach | None:
         for key, block in zip(keys, self.inside.blocks(keys), strict=True):
             now = None if block is None else block.ref_cnt
-            if now != self.ref.get(key):
+            if now != self.ref_cnt(key):
                 law = "ref-floor" if now is not None and now < PENDING else law
-                return Breach(law, f"ref_cnt {self.ref.get(key)} of {_shown([key])}", f"{now}", (key,))
+                return Breach(law, f"ref_cnt {self.ref_cnt(key)} of {_shown([key])}", f"{now}", (key,))
         return self.wrong_counters() or (self._wrong_listing(keys) if self.membership else None)
 
     def wrong_counters(self) -> Breach | None:
@@ -231,20 +253,19 @@ class Shadow:
     def _wrong_listing(self, keys: Collection[Any]) -> Breach | None:
         is_listed = self.inside.is_listed
         for key in keys if self.inside.has_list else ():
-            if is_listed(key) != (self.ref.get(key) == IDLE):
+            if is_listed(key) != (self.ref_cnt(key) == IDLE):
                 seen = "evictable" if is_listed(key) else "not evictable"
                 law = "evictable-iff-idle"
-                return Breach(law, f"as ref_cnt {self.ref.get(key)} of {_shown([key])} says", seen, (key,))
+                return Breach(law, f"as ref_cnt {self.ref_cnt(key)} of {_shown([key])} says", seen, (key,))
         return None
 
     def _idle(self) -> int:
-        return self.counts[0] if self.inside.counts_idle else sum(one == IDLE for one in self.ref.values())
+        return self.counts[0] if self.inside.counts_idle else self.ref.count(IDLE)
 
     def _counted(self) -> Counts:
         """The counters as the ref counts have it: over all blocks, which is for when something seems wrong."""
-        values = list(self.ref.values())
-        idle = values.count(IDLE) if self.inside.counts_idle else 0
-        return idle, len(values), values.count(PENDING) if self.inside.counts_pending else 0
+        idle = self.ref.count(IDLE) if self.inside.counts_idle else 0
+        return idle, len(self.slot), self.ref.count(PENDING) if self.inside.counts_pending else 0
 
 
 def _ids(spec: Any) -> list[int]:

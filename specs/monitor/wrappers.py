@@ -8,6 +8,7 @@ Each is a closure over what it needs, and judges by a few operations on whole ba
 from __future__ import annotations
 
 import inspect
+from collections import deque
 from collections.abc import Callable, Collection
 from operator import attrgetter, not_
 from typing import Any, Protocol
@@ -110,7 +111,7 @@ def _noted_lookup(act: Method, note: Callable[[Note], None]) -> Method:
 
 def _reset(act: Method, shadow: Shadow, note: Callable[[Note], None], watcher: Watcher) -> Method:
     def reset_cache() -> Any:
-        had = (dict(shadow.ref), dict(shadow.slot))
+        had = shadow.blocks()
         answer = act()
         note((RESET_CACHE, (), None, None, had))
         watcher.hesitate(RESET_CACHE, (), None, None)
@@ -245,9 +246,10 @@ def _following(
     idles, pends = int(inside.counts_idle), int(inside.counts_pending)
     capacity, all_are_stored = inside.capacity, shadow.threshold < 2
     lists = level == READBACK and inside.has_list
-    ref, slot, taken = shadow.ref, shadow.slot, shadow.taken
-    ref_of, ref_at, slot_at, slot_pop = ref.get, ref.__getitem__, slot.__getitem__, slot.pop
-    resident = ref.keys()
+    ref: list[Any] = shadow.ref
+    slot = shadow.slot
+    ref_at, set_ref, slot_of, slot_at, slot_pop = ref.__getitem__, ref.__setitem__, slot.get, slot.__getitem__, slot.pop
+    resident = slot.keys()
     block_of, blocks_of, none_resident = inside.block, inside.blocks, inside.none_resident
     is_listed, none_listed = inside.is_listed, inside.none_listed
 
@@ -269,8 +271,8 @@ def _following(
 
     def lookup(key: Any, req_context: Any) -> Any:
         answer = act_lookup(key, req_context)
-        ref_cnt = ref_of(key)
-        if answer is not (miss if ref_cnt is None else hit if ref_cnt >= IDLE else pending_answer):
+        its = slot_of(key)
+        if answer is not (miss if its is None else hit if ref[its] >= IDLE else pending_answer):
             watcher.hesitate_at_lookup(key, req_context, answer)
         return answer
 
@@ -305,6 +307,8 @@ def _following(
     ) -> list[int] | None:
         """The same for a single key, without the machinery for many."""
         (key,), (its,) = new, ids
+        if not 0 <= its < capacity:
+            return None
         idle, used, pending = shadow.counts
         freed = []
         if evicted:
@@ -312,31 +316,29 @@ def _following(
             freed = [slot[gone]]
             now = (idle - idles, used, pending + pends)
             if (
-                ref[gone] != IDLE
+                ref[freed[0]] != IDLE
                 or used != capacity
                 or block_of(gone) is not None
                 or (lists and is_listed(gone))
-                or (its in taken and its not in freed)
+                or (ref[its] is not None and its not in freed)
             ):
                 return None
-        elif its in taken or used >= capacity:
+        elif ref[its] is not None or used >= capacity:
             return None
         else:
             now = (idle, used + 1, pending + pends)
         if (
-            key in ref
+            key in slot
             or key not in keys
-            or not 0 <= its < capacity
             or block_of(key).ref_cnt != PENDING
             or counters() != now
             or (lists and is_listed(key))
         ):
             return None
         if evicted:
-            del ref[gone], slot[gone]
-            taken.remove(freed[0])
-        ref[key], slot[key] = PENDING, its
-        taken.add(its)
+            del slot[gone]
+            ref[freed[0]] = None
+        ref[its], slot[key] = PENDING, its
         shadow.counts = now
         return freed
 
@@ -357,7 +359,7 @@ def _following(
         elif number == len(keys):
             if not resident.isdisjoint(new) or list(keys) != new:
                 return None
-        elif [key for key in keys if key not in ref] != new:
+        elif [key for key in keys if key not in slot] != new:
             return None
         freed: list[int] = []
         idle, used, pending = shadow.counts
@@ -365,7 +367,7 @@ def _following(
         now = (idle - gone * idles, used - gone + number, pending + number * pends)
         if gone:
             freed = list(map(slot_at, evicted))
-            if any(map(ref_at, evicted)) or now[1] != capacity or not are_absent(evicted):
+            if any(map(ref_at, freed)) or now[1] != capacity or not are_absent(evicted):
                 return None
             if number != len(keys) and not set(evicted).isdisjoint(keys):
                 return None
@@ -375,22 +377,22 @@ def _following(
         else:
             given_up = set()
         if fresh != given_up:
-            if not taken.intersection(fresh) <= given_up or min(fresh, default=0) < 0:
+            if min(fresh, default=0) < 0 or max(fresh, default=0) >= capacity or now[1] > capacity:
                 return None
-            if max(fresh, default=0) >= capacity or now[1] > capacity:
+            if not all(ref[its] is None for its in fresh - given_up):
                 return None
         if counters() != now or not agree(new, [PENDING] * number):
             return None
         if number != len(keys):
-            others = [key for key in keys if key in ref]
-            if not agree(others, list(map(ref_at, others))):
+            others = [key for key in keys if key in slot]
+            if not agree(others, list(map(ref_at, map(slot_at, others)))):
                 return None
         for key in evicted:
-            del ref[key], slot[key]
-        if fresh != given_up:
-            taken.difference_update(given_up)
-            taken.update(fresh)
-        ref.update(dict.fromkeys(new, PENDING))
+            del slot[key]
+        for its in given_up - fresh:
+            ref[its] = None
+        for its in ids:
+            ref[its] = PENDING
         slot.update(zip(new, ids))  # noqa: B905  (of one length, see above)
         shadow.counts = now
         return freed
@@ -406,14 +408,15 @@ def _following(
             idle, used, pending = shadow.counts
             if number == 1 and success:
                 (key,) = keys
+                its = slot[key]
                 now = (idle + idles, used, pending - pends)
                 if (
-                    ref[key] == PENDING
+                    ref[its] == PENDING
                     and block_of(key).ref_cnt == IDLE
                     and counters() == now
                     and not (lists and not is_listed(key))
                 ):
-                    shadow.counts, ref[key] = now, IDLE
+                    shadow.counts, ref[its] = now, IDLE
                     note((COMPLETE_STORE, keys, req_context, None, True))
                 else:
                     hesitate(COMPLETE_STORE, keys, req_context, None, success)
@@ -424,8 +427,9 @@ def _following(
                 if success
                 else (idle, used - number, pending - number * pends)
             )
+            slots = list(map(slot_at, keys))
             right = (
-                list(map(ref_of, keys)) == [PENDING] * number
+                list(map(ref_at, slots)) == [PENDING] * number
                 and counters() == now
                 and (agree(keys, expected) if success else are_absent(keys))
             )
@@ -437,12 +441,12 @@ def _following(
         shadow.counts = now
         undo: Any = True
         if success:
-            ref.update(zip(keys, expected, strict=True))
+            for its in slots:
+                ref[its] = IDLE
         else:
             undo = list(map(slot_pop, keys))
-            taken.difference_update(undo)
-            for key in keys:
-                del ref[key]
+            for its in undo:
+                ref[its] = None
         note((COMPLETE_STORE, keys, req_context, None, undo))
         return outcome
 
@@ -455,37 +459,34 @@ def _following(
         try:
             if len(keys) == 1:
                 (key,) = keys
-                one_after = ref[key] + 1
+                its = slot[key]
+                one_after = ref[its] + 1
                 idle, used, pending = shadow.counts
                 now = (idle - idles, used, pending) if one_after == 1 else shadow.counts
                 if (
                     one_after > IDLE
                     and block_of(key).ref_cnt == one_after
                     and counters() == now
-                    and outcome.block_ids.tolist() == [slot[key]]
+                    and outcome.block_ids.tolist() == [its]
                     and not (lists and is_listed(key))
                 ):
-                    shadow.counts, ref[key] = now, one_after
+                    shadow.counts, ref[its] = now, one_after
                     note((PREPARE_LOAD, keys, req_context, outcome, None))
                 else:
                     hesitate(PREPARE_LOAD, keys, req_context, outcome)
                 return outcome
-            before = list(map(ref_at, keys))
+            slots = list(map(slot_at, keys))
+            before = list(map(ref_at, slots))
             after = [one + 1 for one in before]
             idle, used, pending = shadow.counts
             now = (idle - before.count(IDLE) * idles, used, pending)
             ids = outcome.block_ids
-            right = (
-                IDLE not in after
-                and ids.tolist() == list(map(slot_at, keys))
-                and counters() == now
-                and agree(keys, after)
-            )
+            right = IDLE not in after and ids.tolist() == slots and counters() == now and agree(keys, after)
         except (KeyError, AttributeError):
             right = False
         if right:
             shadow.counts = now
-            ref.update(zip(keys, after, strict=True))
+            deque(map(set_ref, slots, after), 0)
             note((PREPARE_LOAD, keys, req_context, outcome, None))
         else:
             hesitate(PREPARE_LOAD, keys, req_context, outcome)
@@ -500,7 +501,8 @@ def _following(
         try:
             if len(keys) == 1:
                 (key,) = keys
-                one_after = ref[key] - 1
+                its = slot[key]
+                one_after = ref[its] - 1
                 idle, used, pending = shadow.counts
                 now = shadow.counts if one_after else (idle + idles, used, pending)
                 if (
@@ -509,12 +511,13 @@ def _following(
                     and counters() == now
                     and not (lists and is_listed(key) is (one_after != IDLE))
                 ):
-                    shadow.counts, ref[key] = now, one_after
+                    shadow.counts, ref[its] = now, one_after
                     note((COMPLETE_LOAD, keys, req_context, None, None))
                 else:
                     hesitate(COMPLETE_LOAD, keys, req_context, None)
                 return outcome
-            after = [one - 1 for one in map(ref_at, keys)]
+            slots = list(map(slot_at, keys))
+            after = [one - 1 for one in map(ref_at, slots)]
             idle, used, pending = shadow.counts
             now = (idle + after.count(IDLE) * idles, used, pending)
             right = (not after or min(after) >= IDLE) and counters() == now and agree(keys, after)
@@ -522,7 +525,7 @@ def _following(
             right = False
         if right:
             shadow.counts = now
-            ref.update(zip(keys, after, strict=True))
+            deque(map(set_ref, slots, after), 0)
             note((COMPLETE_LOAD, keys, req_context, None, None))
         else:
             hesitate(COMPLETE_LOAD, keys, req_context, None)
@@ -537,7 +540,7 @@ def _following(
         try:
             if len(keys) == 1:
                 (key,) = keys
-                ref_cnt = ref[key]
+                ref_cnt = ref[slot[key]]
                 if (
                     block_of(key).ref_cnt == ref_cnt
                     and counters() == shadow.counts
@@ -547,12 +550,12 @@ def _following(
                 else:
                     hesitate(TOUCH, keys, req_context, None)
                 return outcome
-            expected: list[Any] = list(map(ref_of, keys))
-            if None in expected:  # which is no fault
-                held = [key for key in keys if key in ref]
-                right = counters() == shadow.counts and agree(held, list(map(ref_at, held)))
-            else:
-                right = counters() == shadow.counts and agree(keys, expected)
+            slots: list[Any] = list(map(slot_of, keys))
+            held = keys
+            if None in slots:  # which is no fault
+                held = [key for key in keys if key in slot]
+                slots = list(map(slot_at, held))
+            right = counters() == shadow.counts and agree(held, list(map(ref_at, slots)))
         except (KeyError, AttributeError):
             right = False
         if right:

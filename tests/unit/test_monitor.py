@@ -205,6 +205,17 @@ def test_what_is_wrong_already_is_told_at_once() -> None:
     assert ["counters-agree"] == [found.law for found in watch(live).violations]
 
 
+@pytest.mark.parametrize("slot", [0, 9], ids=["another's", "none of the pool's"])
+def test_slots_that_contradict_each_other_are_told_and_cannot_be_followed(slot: int) -> None:
+    live = manager()
+    store(live, 0, 1)
+    live._policy.get(keys(1)[0]).block_id = slot
+    monitor = watch(live, most=2)
+    (found,) = monitor.violations
+    assert ("slots-conserved", "", False) == (found.law, found.call, monitor.watching)
+    assert "its slots cannot be followed" in str(monitor.failure)
+
+
 def test_log_counter_and_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     prometheus = pytest.importorskip("prometheus_client")
     registry = prometheus.CollectorRegistry()
