@@ -13,11 +13,13 @@ from rich.live import Live
 from rich.table import Table
 
 from evictable.ci.cells import Cell, Violation
-from evictable.ci.expectations import Expectation
-from evictable.ci.files import file_name, write_json, write_text
+from evictable.ci.expectations import Expectation, told_of_stale
+from evictable.ci.files import append_text, file_name, write_json, write_text
+from evictable.ci.github import annotated, markdown
 from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, Inconclusive, run_jobs
+from evictable.ci.junit import junit_xml
 from evictable.ci.levels import MANAGER, POLICY
-from evictable.ci.report import console, count_calls, show_cells, show_violations
+from evictable.ci.report import Asked, console, count_calls, show_cells, show_violations
 from evictable.model.trace import write
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -45,6 +47,11 @@ class CheckOptions:
     json_path: Path | None
     trace_dir: Path
     level: str = MANAGER
+    junit_path: Path | None = None
+    summary_path: Path | None = None
+    """A file that gets Markdown added to it."""
+    annotate: bool = False
+    """Tell GitHub Actions of failures, too."""
 
 
 @define
@@ -78,8 +85,7 @@ class Check:
             self.interrupted = True
         # Files first: they are complete even if nobody reads the report to its end.
         self._write_traces()
-        if self.options.json_path is not None:
-            self._try_writing(lambda path: write_json(path, self.record()), self.options.json_path)
+        self._write_results()
         self._report()
         return self.exit_code
 
@@ -92,7 +98,11 @@ class Check:
         if self.unwritten or any(cell.unusable for cell in self.cells):
             return UNUSABLE
         judged = [cell for cell in self.cells if not cell.left_out]
-        if self.stale or not judged or any(not cell.conforms and not cell.violations for cell in judged):
+        if (
+            any(one.strict for one in self.stale)
+            or not judged
+            or any(not cell.conforms and not cell.violations for cell in judged)
+        ):
             return INCONCLUSIVE
         return CONFORMS
 
@@ -205,6 +215,18 @@ class Check:
                 if self._try_writing(lambda path, lines=cell.hung: write_text(path, lines), path):
                     cell.problem = f"{cell.problem}; the calls are in {path}"
 
+    def _write_results(self) -> None:
+        options = self.options
+        asked = Asked(options.profile, options.seed)
+        if options.json_path is not None:
+            self._try_writing(lambda path: write_json(path, self.record()), options.json_path)
+        if options.junit_path is not None:
+            lines = junit_xml(self.cells, self.stale, asked)
+            self._try_writing(lambda path: write_text(path, lines), options.junit_path)
+        if options.summary_path is not None:
+            text = list(markdown(self.cells, self.stale, asked))
+            self._try_writing(lambda path: append_text(path, text), options.summary_path)
+
     def _path(self, cell: Cell, name: str) -> Path:
         more = (f"tiers{cell.tiers}",) if cell.tiers else ()
         if cell.level == POLICY:
@@ -233,10 +255,10 @@ class Check:
         for problem in dict.fromkeys(cell.problem for cell in self.cells if cell.unusable):
             self._say(f"evictable: {problem}")
         for one in self.stale:
-            self.out.print(
-                f"stale: {one.path} no longer breaks {one.law} on {one.subject}; take the entry out of the list",
-                markup=False,
-            )
+            self.out.print(f"{told_of_stale(one)}; take the entry out of the list", markup=False)
+        if self.options.annotate:
+            for line in annotated(self.cells, self.stale, Asked(self.options.profile, self.options.seed)):
+                self.out.print(line, markup=False, soft_wrap=True)
         if self.interrupted:
             self.out.print(CUT_SHORT)
 

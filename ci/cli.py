@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import shlex
 import signal
 import sys
@@ -109,6 +110,22 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or 
     help="Where counterexamples go.",
 )
 @click.option(
+    "--junitxml",
+    "junit_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write them as JUnit XML, too: a suite for each subject, policy and discipline, a case for each law.",
+)
+@click.option(
+    "--summary",
+    "summary_path",
+    type=click.Path(path_type=Path),
+    envvar="GITHUB_STEP_SUMMARY",
+    metavar="FILE",
+    help="Add a summary in Markdown to it. Default: $GITHUB_STEP_SUMMARY, if there is one. On GitHub Actions what "
+    "fails is annotated, too.",
+)
+@click.option(
     "--host",
     metavar="SUBJECT",
     help="The manager that hosts SUBJECT, a cache policy class: impl (the default), vllm==0.33.0 and so on. "
@@ -131,6 +148,8 @@ def check(
     expect_path: Path | None,
     json_path: Path | None,
     trace_dir: Path,
+    junit_path: Path | None,
+    summary_path: Path | None,
     host: str | None,
 ) -> int:
     """Search SUBJECT... for broken laws and show the shortest calls found that break each.
@@ -141,6 +160,7 @@ def check(
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
+    from evictable.ci.github import on_github
     from evictable.ci.levels import POLICY, disciplines_at, engines_at, refuse_at_policy_level
     from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
     from evictable.specs.search import EXHAUSTIVE, SCHEDULER
@@ -186,6 +206,9 @@ def check(
             expectations=() if expect_path is None else read_expectations(expect_path),
             json_path=json_path,
             trace_dir=trace_dir,
+            junit_path=junit_path,
+            summary_path=summary_path,
+            annotate=on_github(os.environ),
         )
     ).run()
 
@@ -595,6 +618,26 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
 
     _known_profile(profile)
     return run_shrink(trace, subject, profile, law, output)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", nargs=-1, required=True)
+@click.option(
+    "--cache-key", "key_only", is_flag=True, help="Fetch nothing: print a key for a CI system's cache of the folder."
+)
+def fetch(subject: tuple[str, ...], key_only: bool) -> int:
+    """Put the releases that SUBJECT... need into the cache ($EVICTABLE_CACHE), and say where they are.
+
+    `check` does so by itself. This is for a machine that will have no network, and for a CI system that keeps the
+    folder from one run to the next:
+
+    \b
+      evictable fetch vllm==0.24.0 vllm==0.33.0
+      evictable fetch --cache-key vllm==0.24.0 vllm==0.33.0
+    """
+    from evictable.ci.fetch import run_fetch
+
+    return run_fetch(subject, key_only=key_only)
 
 
 @cli.command("bench-monitor")

@@ -16,7 +16,11 @@ from evictable.specs.shrink import fault_of
 from evictable.specs.subjects.vllm import POLICIES
 
 _FIELDS = {"subject", "policy", "discipline", "law", "reason", "trace"}
-_FORMAT = "[[expect]] tables with subject, policy, discipline, law, reason and trace (a path, from the file's folder)"
+_STRICT = "strict"
+_FORMAT = (
+    "[[expect]] tables with subject, policy, discipline, law, reason and trace (a path, from the file's folder), and "
+    "strict = false for one that may be mended"
+)
 
 
 @frozen
@@ -30,6 +34,8 @@ class Expectation:
     reason: str
     path: Path
     trace: Trace
+    strict: bool = True
+    """That its trace conforms is an error: the entry must go. Else it is told, no more."""
 
     @property
     def cell(self) -> tuple[str, str, str, int]:
@@ -40,6 +46,11 @@ class Expectation:
     def fault(self) -> str | None:
         """What raises in the last call, where that is how the law is broken."""
         return fault_of(self.trace.calls)
+
+
+def told_of_stale(one: Expectation) -> str:
+    """An entry whose trace conforms, in words."""
+    return f"{'stale' if one.strict else 'not strict'}: {one.path} no longer breaks {one.law} on {one.subject}"
 
 
 def read_expectations(path: Path) -> tuple[Expectation, ...]:
@@ -63,8 +74,9 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
     where = f"{path}: entry {number}"
     if (
         not isinstance(entry, dict)
-        or set(entry) != _FIELDS
-        or not all(isinstance(value, str) for value in entry.values())
+        or set(entry) - {_STRICT} != _FIELDS
+        or not all(isinstance(entry[name], str) for name in _FIELDS)
+        or not isinstance(entry.get(_STRICT, True), bool)
     ):
         raise UsageError(f"{where}: write {_FORMAT}")
     for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", DISCIPLINES)):
@@ -81,6 +93,7 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
         entry["reason"],
         trace_path,
         read_trace(trace_path),
+        entry.get(_STRICT, True),
     )
 
 

@@ -39,6 +39,17 @@ def write_text(path: Path, lines: Iterable[str]) -> None:
         ) from error
 
 
+def append_text(path: Path, lines: Iterable[str]) -> None:
+    """Add lines to a file that others add to, too. Raises `UsageError`."""
+    try:
+        with path.open("a", encoding="utf-8") as file:
+            _write(file, lines)
+    except OSError as error:
+        raise UsageError(
+            f"{path}: cannot be written ({error.strerror}); name a folder with space to write in"
+        ) from error
+
+
 def _write(file: IO[str], lines: Iterable[str]) -> None:
     file.writelines(line + "\n" for line in lines)
 

@@ -10,12 +10,14 @@ from io import StringIO
 from pathlib import Path
 from typing import Any
 
+from attrs import frozen
 from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 from rich.text import Text
 
 from evictable.ci.cells import Cell, Violation
+from evictable.ci.levels import POLICY
 from evictable.model.calls import describe
 from evictable.model.policy import MISMATCHES
 from evictable.model.policy_calls import PolicyState
@@ -27,6 +29,14 @@ _STYLE = {"conforms": "bold green", "violates": "bold red", "inconclusive": "bol
 _LOG_WIDTH = 160
 FIRST_USES = 3
 """Of what raised: how often at each of these uses, and at all later ones together."""
+
+
+@frozen
+class Asked:
+    """What was asked for that a command to search or replay must repeat."""
+
+    profile: str
+    seed: int
 
 
 class _Console(Console):
@@ -58,9 +68,9 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
     for cell in cells:
         if cell.violations:
             shortest: dict[str, Violation] = {}
-            for violation in _by_length(cell):
+            for violation in by_length(cell):
                 shortest.setdefault(violation.law, violation)
-            laws = ", ".join(map(_brief, shortest.values()))
+            laws = ", ".join(map(brief, shortest.values()))
             out.print(f"broken by {cell.name} (calls): {laws}", markup=False)
         if cell.reached:
             laws = ", ".join(f"{one.law} ({one.calls})" for one in cell.reached.values())
@@ -102,8 +112,8 @@ def show_faults(out: Console, cell: Cell) -> None:
     """Which of the manager's callouts raised, in which calls, at which of their uses."""
     table = Table(title=f"raised in {cell.name}", title_justify="left", box=None, padding=(0, 2, 0, 0))
     breaks: dict[str | None, list[str]] = {}
-    for violation in _by_length(cell):
-        breaks.setdefault(violation.fault, []).append(_brief(violation))
+    for violation in by_length(cell):
+        breaks.setdefault(violation.fault, []).append(brief(violation))
     for heading in ("call", "raises", "uses in one call", "struck at use (times)", "breaks (calls)"):
         table.add_column(heading)
     for row in cell.faults:
@@ -168,11 +178,11 @@ def _verdict(cell: Cell) -> Text:
     return Text(cell.verdict, style=_STYLE[cell.verdict])
 
 
-def _by_length(cell: Cell) -> list[Violation]:
+def by_length(cell: Cell) -> list[Violation]:
     return sorted(cell.violations.values(), key=lambda violation: (violation.calls, violation.law))
 
 
-def _brief(violation: Violation) -> str:
+def brief(violation: Violation) -> str:
     return f"{violation.law} ({violation.calls})" + (" expected" if violation.reason is not None else "")
 
 
@@ -184,7 +194,7 @@ def show_violations(out: Console, cell: Cell, profile: str, replayed_by: Callabl
     """
     together: dict[tuple[str, ...], list[Violation]] = {}
     shown: set[str] = set()
-    for violation in _by_length(cell):
+    for violation in by_length(cell):
         # Of faults in many places that break a law the first is shown; the table of faults names the others.
         if violation.reason is None and not (violation.fault is not None and violation.law in shown):
             together.setdefault(violation.played, []).append(violation)
@@ -206,7 +216,7 @@ def show_violations(out: Console, cell: Cell, profile: str, replayed_by: Callabl
         show_trace(out, violation.trace)
         show_difference(out, violation.expected, violation.observed)
         _show_command(out, violation, cell.subject, profile)
-    for violation in _by_length(cell):
+    for violation in by_length(cell):
         if violation.reason is not None:
             out.print(
                 f"known: {violation.law} broken by {cell.name}, {count_calls(violation.calls)}: {violation.reason}",
@@ -226,9 +236,24 @@ def _show_command(
     if replayed_by is not None:
         command = replayed_by(violation.path)
     else:
-        words = ["evictable", "replay", str(violation.path), "--subject", subject]
-        command = shlex.join(words + ([] if profile == "auto" else ["--profile", profile]))
+        command = replay_command(violation.path, subject, profile)
     out.print(f"  replay    {command}", markup=False, soft_wrap=True)  # whole, to be copied
+
+
+def replay_command(path: Path, subject: str, profile: str) -> str:
+    """What plays a counterexample again; ``profile`` is what was asked for."""
+    words = ["evictable", "replay", str(path), "--subject", subject]
+    return shlex.join(words + ([] if profile == "auto" else ["--profile", profile]))
+
+
+def search_command(cell: Cell, asked: Asked) -> str:
+    """What searches a cell again."""
+    words = ["evictable", "check", cell.subject, "--policy", cell.policy, "--discipline", cell.discipline]
+    more = {"--tiers": str(cell.tiers or ""), "--level": POLICY if cell.level == POLICY else ""}
+    more["--profile"] = "" if asked.profile == "auto" else asked.profile
+    for option, value in more.items():
+        words += [option, value] if value else []
+    return shlex.join([*words, "--seed", str(asked.seed)])
 
 
 def show_difference(out: Console, expected: str, observed: str, law: str = "") -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fcntl
 import fnmatch
+import hashlib
 import importlib.metadata
 import importlib.util
 import os
@@ -126,6 +127,15 @@ def fetch(version: str, report: Callable[[str], None], *, run: PipRunner = run_p
         reason = error.strerror or str(error)
         raise UsageError(f"vllm=={release}: cannot write to {home} ({reason}); {_CACHE_REMEDY}") from error
     return tree
+
+
+def cache_key(versions: Sequence[str]) -> str:
+    """A name for the cache when it holds these releases as this version of the project unpacks them.
+
+    :raises UsageError: what is not a version, or too old.
+    """
+    releases = sorted({_normalized(version) for version in versions})
+    return f"evictable-releases-{hashlib.sha256('/'.join([_MARK, *releases]).encode()).hexdigest()[:16]}"
 
 
 def installed() -> tuple[Path, str]:

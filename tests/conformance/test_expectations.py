@@ -39,7 +39,7 @@ def expect(folder: Path) -> Path:
     return write(folder, ENTRY)
 
 
-def write(folder: Path, *entries: dict[str, str]) -> Path:
+def write(folder: Path, *entries: Mapping[str, str | bool]) -> Path:
     path = folder / "lists" / "known.toml"
     tables = ("[[expect]]\n" + "".join(f"{name} = {json.dumps(value)}\n" for name, value in e.items()) for e in entries)
     path.write_text("".join(tables))
@@ -96,6 +96,14 @@ def test_an_entry_whose_trace_conforms_is_stale(evictable: Run, expect: Path, fo
     assert f"stale: {path} no longer breaks answer on factories:Good; take the entry out of the list" in done.stdout
 
 
+def test_an_entry_that_is_not_strict_may_be_mended(evictable: Run, expect: Path, folder: Path) -> None:
+    write(folder, ENTRY | {"subject": "factories:Good", "strict": False})
+    done = evictable("check", "factories:Good", "--expect", expect, *FEW)
+    assert 0 == done.returncode
+    path = folder / "lists" / "traces" / "sharing.jsonl"
+    assert f"not strict: {path} no longer breaks answer on factories:Good" in done.stdout
+
+
 def test_a_stale_entry_excuses_nothing(evictable: Run, expect: Path, folder: Path) -> None:
     write_trace(folder, *BREAKS[:-1])
     done = evictable("check", "factories:Sharing", "--expect", expect, *FEW)
@@ -123,6 +131,7 @@ def test_an_entry_that_the_search_does_not_meet_is_no_error(evictable: Run, expe
         ({"policy": "fifo"}, "entry 1: unknown policy 'fifo'; known: lru, arc"),
         ({"discipline": "wild"}, "entry 1: unknown discipline 'wild'; known: contract, careless"),
         ({"reason": " "}, "entry 1: give a reason why this failure is accepted"),
+        ({"strict": "no"}, "entry 1: write [[expect]] tables with subject, policy"),
         (
             {"until": "never"},
             "entry 1: write [[expect]] tables with subject, policy, discipline, law, reason and trace",
