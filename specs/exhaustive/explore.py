@@ -122,10 +122,22 @@ class Exploration:
         """Search, and yield a session that ends in a broken law for each transition that breaks one.
 
         The first is a shortest one. Transitions that break a law are not followed; all others are, to the end or
-        until ``budget`` is spent. ``on_state`` hears of every state that is done with. Raises `LawlessDifference` as
-        the judge does.
+        until ``budget`` is spent; then a second run goes on where the first stopped. ``on_state`` hears of every state
+        that is done with. Raises `LawlessDifference` as the judge does.
         """
         budget = Budget() if budget is None else budget
+        if not self._known:
+            yield from self._begin()
+        while self._queue:
+            node = self._queue.popleft()
+            yield from self._leave(node, budget)
+            on_state()
+            if budget.spent:
+                return
+        self.complete = bool(self._known)
+
+    def _begin(self) -> Iterator[Session]:
+        """Find the first state; a session if what leads there breaks a law."""
         root = Session.begin(self.kind, self.scope.setup, self.profile, self.scope.discipline)
         root.judge.exercised = self.exercised
         root.judge.look = _Looking(root.subject)
@@ -138,20 +150,17 @@ class Exploration:
         kind: Any = type(root.judge.model)
         self._deciding = _deciding(kind)
         self._add(root, None, self.scope.prelude)
-        while self._queue:
-            node = self._queue.popleft()
-            yield from self._leave(node, budget)
-            on_state()
-            if budget.spent:
-                return
-        self.complete = True
 
     def _leave(self, node: _Node, budget: Budget) -> Iterator[Session]:
         """Make every call in one state."""
         scope = self.scope
         session: Session | None = None
+        counted = self.transitions, self.all_transitions
         for call in self._calls(node):
             if budget.spent:
+                # Not done with: whoever goes on makes all its calls again, and counts them then.
+                self._queue.appendleft(node)
+                self.transitions, self.all_transitions = counted
                 return
             if session is None:
                 session = self._enter(node)

@@ -123,22 +123,25 @@ def _exhaustively(mutant: Mutant, on_progress: Alive) -> Fate:
     kind = subjects.load(f"mutant:{mutant.name}")
     profile = kind.profile(mutant.policy)
     judged = 0
-    for exploration, budget in explorations(kind, profile, mutant):
+    for exploration, depth in explorations(kind, profile, mutant):
+        budget = Budget(max_calls=depth)
         try:
             session = next(exploration.run(budget, on_progress), None)
         except LawlessDifference as error:
             return Fate(EXHAUSTIVE, ALIVE, judged=judged, note=f"no law says how it differs: {error}")
-        judged += exploration.transitions
+        judged += budget.calls
         if session is not None:
             return fate_of(EXHAUSTIVE, counterexample(exploration, session), session.discipline, judged)
     return Fate(EXHAUSTIVE, ALIVE, judged=judged, note=f"no law was broken in {judged:,} transitions")
 
 
-def explorations(kind: SubjectKind, profile: str, mutant: Mutant) -> Iterator[tuple[Exploration, Budget]]:
-    """Every small world for the mutant, a little deeper each time."""
+def explorations(kind: SubjectKind, profile: str, mutant: Mutant) -> Iterator[tuple[Exploration, int]]:
+    """The small worlds for the mutant, again and again, each with how many more transitions to search in it."""
+    worlds = [Exploration(kind, scope, profile) for scope in worlds_of(mutant)]
+    searched = 0
     for depth in DEPTHS:
-        for scope in worlds_of(mutant):
-            yield Exploration(kind, scope, profile), Budget(max_calls=depth)
+        yield from ((world, depth - searched) for world in worlds if not world.complete)
+        searched = depth
 
 
 def _by_proof(mutant: Mutant, on_progress: Alive) -> Fate:

@@ -6,6 +6,7 @@ import pytest
 from sampling import sampled
 
 from evictable.specs import subjects
+from evictable.specs.budget import Budget
 from evictable.specs.exhaustive.explore import Exploration
 from evictable.specs.exhaustive.scopes import Scope
 from evictable.specs.mutants.fate import EXHAUSTIVE
@@ -20,8 +21,8 @@ from evictable.specs.subjects.builtin import BUILT_IN
 
 def refuted(mutant: Mutant) -> Session | None:
     kind = subjects.load(f"mutant:{mutant.name}")
-    for exploration, budget in explorations(kind, kind.profile(mutant.policy), mutant):
-        session = next(exploration.run(budget), None)
+    for exploration, depth in explorations(kind, kind.profile(mutant.policy), mutant):
+        session = next(exploration.run(Budget(max_calls=depth)), None)
         if session is not None:
             return session
     return None

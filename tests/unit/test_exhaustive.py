@@ -291,9 +291,21 @@ def test_a_subject_that_cannot_be_built_is_inconclusive() -> None:
 
 
 def test_a_budget_of_calls_cuts_a_search_short() -> None:
-    exploration = Exploration(BUILT_IN, SMALL, "lru-evictable")
-    assert [] == list(exploration.run(Budget(max_calls=100)))
-    assert (100, False) == (exploration.transitions, exploration.complete)
+    exploration, budget = Exploration(BUILT_IN, SMALL, "lru-evictable"), Budget(max_calls=100)
+    assert [] == list(exploration.run(budget))
+    assert (100, False) == (budget.calls, exploration.complete)
+
+
+def test_a_search_that_was_cut_short_goes_on_where_it_was() -> None:
+    cut, whole = Exploration(BUILT_IN, SMALL, "lru-evictable"), Exploration(BUILT_IN, SMALL, "lru-evictable")
+    assert [] == list(whole.run())
+    rounds = 0
+    while not cut.complete:
+        assert [] == list(cut.run(Budget(max_calls=100)))
+        rounds += 1
+    counted = [(one.states, one.all_states, one.transitions, one.all_transitions) for one in (cut, whole)]
+    assert counted[0] == counted[1]
+    assert rounds >= whole.transitions // 100
 
 
 # --- the whole ---
