@@ -12,7 +12,7 @@ from pathlib import Path
 
 import click
 
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 
 _EXIT_CODES = """
 Exit codes: 0 conforms; 1 a law is broken; 2 wrong usage, or the subject cannot be loaded; 3 inconclusive, or a
@@ -641,6 +641,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except Inconclusive as error:
         click.echo(f"evictable: {error}", err=True)
+        code = 3
+    except LawlessDifference as error:
+        click.echo(f"evictable: {error.line}", err=True)
         code = 3
     except click.ClickException as error:
         click.echo(f"evictable: {error.format_message()} (try --help)", err=True)

@@ -43,6 +43,10 @@ class TraceError(ValueError):
         self.line = line
 
 
+class AnotherTrace(TraceError):
+    """A second head: the file holds several traces, one after the other."""
+
+
 @frozen
 class Head:
     """The first line: who was called, and how it was built."""
@@ -135,6 +139,10 @@ class Stream:
                     self.cut = number
                     return
                 raise
+            if "evictable_trace" in record:
+                raise AnotherTrace(
+                    number, "another trace begins here; put each into a file of its own (only replay takes all)"
+                )
             entry = read_entry(number, record)
             check_tiers(number, entry, tiers)
             yield entry
@@ -177,7 +185,7 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
     """The head in ``record``. Raises `TraceError`."""
     version = record.get("evictable_trace")
     if version is None:
-        raise TraceError(number, 'the first line has no "evictable_trace" version: this is not a trace')
+        raise TraceError(number, 'this is not a trace, whose first line is {"evictable_trace": 1, "capacity": ...}')
     if version != VERSION or isinstance(version, bool):
         raise TraceError(number, f"trace version {version!r}; this release reads version {VERSION}: upgrade evictable")
     threshold = _typed(number, record, "store_threshold", int, 1)
@@ -232,6 +240,8 @@ def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, defaul
 
 def read_entry(number: int, record: Mapping[str, Any]) -> Entry:
     """The call in ``record``, with what it came to. Raises `TraceError`."""
+    if "call" not in record:
+        raise TraceError(number, 'no "call": this is no line of a trace, such as {"call": "lookup", "keys": [0], ...}')
     call = read_call(number, record)
     outcome, state = read_answer(number, call, record)
     return Entry(call, outcome, state, number, _read_exchanges(number, record))

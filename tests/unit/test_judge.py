@@ -39,7 +39,8 @@ from evictable.model import calls
 from evictable.model.calls import Answer, Call, Drained, Key, Stored
 from evictable.model.snapshot import Snapshot
 from evictable.specs import judge
-from evictable.specs.judge import Judge, LawlessDifference
+from evictable.specs.errors import LawlessDifference
+from evictable.specs.judge import Judge
 from evictable.specs.session import play
 from evictable.specs.subjects.base import Setup, SubjectKind
 
