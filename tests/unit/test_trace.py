@@ -212,7 +212,7 @@ def test_hexadecimal_for_the_bytes_of_an_integer_is_that_integer() -> None:
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
         ("[" * 100_000, "not a JSON object"),
-        ('{"capacity": 2}', 'this is not a trace, whose first line is'),
+        ('{"capacity": 2}', "this is not a trace, whose first line is"),
         ('{"evictable_trace": 2, "capacity": 2}', "trace version 2; this release reads version 1: upgrade evictable"),
         ('{"evictable_trace": true, "capacity": 2}', "trace version True"),
         ('{"evictable_trace": "1", "capacity": 2}', "trace version '1'"),
