@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -180,7 +180,7 @@ class Cell:
         elif kind == "result":
             self.ended, self.verdict_of_search = True, record["verdict"]
             if record["untouched"] and not self.violations:
-                self.problem = f"too little was tried ({', '.join(record['untouched'])} not exercised): search longer"
+                self.problem = self._too_little(record["untouched"])
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
             self.exercise = record.get("exercise", {})
@@ -190,6 +190,15 @@ class Cell:
             self.problem, self.unusable, self.left_out = record["message"], kind == "error", kind == "left out"
             self.hung, self.ended_as = record.get("trace"), kind
         return None
+
+    def _too_little(self, untouched: Sequence[str]) -> str:
+        tried = f"too little was tried ({', '.join(untouched)} not exercised)"
+        if not self.inside and list(untouched) == ["all-or-nothing"]:
+            return (
+                f"{tried}: its answers alone do not show what a call that raised had changed; keep the state as vLLM's "
+                "managers do, or leave out --discipline hostile"
+            )
+        return f"{tried}: search longer"
 
     def record(self) -> dict[str, Any]:
         record = {

@@ -1,4 +1,4 @@
-"""The example of a manager in Python, as a stranger checks it: it conforms, and a leak in it is found."""
+"""Examples, as a stranger tries them: the manager in Python conforms, and a leak in it is found."""
 
 from __future__ import annotations
 
@@ -27,3 +27,16 @@ def test_a_leak_in_it_is_found(evictable: Run, folder: Path) -> None:
     done = evictable(*CHECK)
     assert 1 == done.returncode
     assert "no-false-refusal broken by manager:make_manager lru contract" in done.stdout
+
+
+@pytest.mark.parametrize("command", ["replay", "shrink", "export", "oracle", "golden", "workload"])
+def test_the_help_has_an_example(command: str, at_once: Run) -> None:
+    assert f"\n  Example: evictable {command} " in at_once(command, "--help").stdout
+
+
+def test_what_its_answers_cannot_show_is_no_matter_of_time(evictable: Run, folder: Path) -> None:
+    shutil.copy(MANAGER, folder)
+    done = evictable(*CHECK, "--discipline", "hostile", "--engine", "random")
+    assert (3, "1 inconclusive") == (done.returncode, done.stdout.splitlines()[-1])
+    assert "its answers alone do not show what a call that raised had changed" in done.stdout
+    assert "search longer" not in done.stdout
