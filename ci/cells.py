@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -94,6 +94,10 @@ def detail_of(expected: str, observed: str) -> str:
     return f"expected {expected}; observed {observed}"
 
 
+def cell_name(subject: str, policy: str, discipline: str, tiers: int) -> str:
+    return f"{subject} {policy} {discipline}" + (f" tiers {tiers}" if tiers else "")
+
+
 @define
 class Cell:
     """One row of the table of results. ``problem`` says why there is no verdict, or an uncertain one."""
@@ -117,7 +121,9 @@ class Cell:
     inside: bool = True
     """The subject shows its inside."""
     hung: list[str] | None = None
-    """The lines of the trace whose last call never came back."""
+    """The lines of the trace whose last call never came back, or came to what no law explains."""
+    ended_as: str = ""
+    """The kind of the record that said so: ``hang`` or ``unexplained``."""
     bound: str = ""
     """What was searched from end to end, in words."""
     mismatches: Mapping[str, Mapping[str, int]] = field(factory=dict)
@@ -134,9 +140,8 @@ class Cell:
 
     @property
     def name(self) -> str:
-        tiers = f" tiers {self.tiers}" if self.tiers else ""
         level = " at policy level" if self.level == POLICY else ""
-        return f"{self.subject} {self.policy} {self.discipline}{tiers}{level}"
+        return cell_name(*self.key) + level
 
     @property
     def key(self) -> tuple[str, str, str, int]:
@@ -175,7 +180,7 @@ class Cell:
         elif kind == "result":
             self.ended, self.verdict_of_search = True, record["verdict"]
             if record["untouched"] and not self.violations:
-                self.problem = f"too little was tried ({', '.join(record['untouched'])} not exercised): search longer"
+                self.problem = self._too_little(record["untouched"])
             self.steps, self.seconds = record["steps"], record["seconds"]
             self.not_exercised = record["not_exercised"]
             self.exercise = record.get("exercise", {})
@@ -183,8 +188,17 @@ class Cell:
             self.bound, self.mismatches = record.get("bound", ""), record.get("mismatches", {})
         else:
             self.problem, self.unusable, self.left_out = record["message"], kind == "error", kind == "left out"
-            self.hung = record.get("trace")
+            self.hung, self.ended_as = record.get("trace"), kind
         return None
+
+    def _too_little(self, untouched: Sequence[str]) -> str:
+        tried = f"too little was tried ({', '.join(untouched)} not exercised)"
+        if not self.inside and list(untouched) == ["all-or-nothing"]:
+            return (
+                f"{tried}: its answers alone do not show what a call that raised had changed; keep the state as vLLM's "
+                "managers do, or leave out --discipline hostile"
+            )
+        return f"{tried}: search longer"
 
     def record(self) -> dict[str, Any]:
         record = {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
-from evictable.ci.cells import Cell, Violation
+from evictable.ci.cells import Cell, Violation, cell_name
 from evictable.ci.expectations import Expectation, told_of_stale
 from evictable.ci.files import append_text, file_name, write_json, write_text
 from evictable.ci.github import annotated, markdown
@@ -120,11 +121,10 @@ class Check:
     def _replay_expectations(self) -> None:
         here = {cell.key for cell in self.cells}
         known = [one for one in self.options.expectations if one.cell in here]
-        if len(known) < len(self.options.expectations):
-            others = len(self.options.expectations) - len(known)
-            self._say(
-                f"{others} of the expected failures are of subjects, policies, disciplines or tiers not checked here"
-            )
+        others = Counter(cell_name(*one.cell) for one in self.options.expectations if one.cell not in here)
+        if others:
+            named = ", ".join(f"{name} ({number})" for name, number in others.items())
+            self._say(f"expected failures that are not checked here: {named}")
         payloads = [
             {
                 "job": "replay",
@@ -139,7 +139,7 @@ class Check:
             one = known[index]
             if record["kind"] == "result" and not record["replays"][0]["broken"]:
                 self.stale.append(one)
-            elif record["kind"] in ("error", "crash", "hang"):
+            elif record["kind"] in ("error", "crash", "hang", "unexplained"):
                 kind = UsageError if record["kind"] == "error" else Inconclusive
                 raise kind(f"{one.path}: cannot be replayed on {one.subject}: {record['message']}")
 
@@ -199,7 +199,7 @@ class Check:
             self._say(
                 f"{cell.name}: {record['law']} reached by scheduler steps: {count_calls(len(record['trace']) - 1)}"
             )
-        elif record["kind"] in ("result", "crash", "hang"):
+        elif record["kind"] in ("result", "crash", "hang", "unexplained"):
             self._say(f"{cell.name}: {cell.problem or cell.verdict}, {cell.steps:,} calls in {cell.seconds:.1f} s")
 
     def _write_traces(self) -> None:
@@ -211,7 +211,7 @@ class Check:
                 if self._try_writing(lambda path, lines=violation.lines: write_text(path, lines), path):
                     violation.path = path
             if cell.hung is not None:
-                path = self._path(cell, "hang")
+                path = self._path(cell, cell.ended_as)
                 if self._try_writing(lambda path, lines=cell.hung: write_text(path, lines), path):
                     cell.problem = f"{cell.problem}; the calls are in {path}"
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import click
 
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 
 _EXIT_CODES = """
 Exit codes: 0 conforms; 1 a law is broken; 2 wrong usage, or the subject cannot be loaded; 3 inconclusive, or a
@@ -221,7 +221,9 @@ def replay(trace: Path, subject: str | None, profile: str) -> int:
     """Judge the calls of TRACE again, as recorded or on another subject, up to the first broken law.
 
     Without --subject the recorded answers are judged under the recorded profile; with it, the recorded answers
-    are ignored and the subject's own profile is taken.
+    are ignored and the subject's own profile is taken. A file may hold several traces, one after the other.
+
+    Example: evictable replay traces/X.jsonl --subject vllm==0.33.0
     """
     from evictable.ci.replay import run_replay
 
@@ -262,7 +264,10 @@ def workload(
     json_path: Path | None,
     record: Path | None,
 ) -> int:
-    """Drive a subject with a request trace (Mooncake format), every call judged."""
+    """Drive a subject with a request trace (Mooncake format), every call judged.
+
+    Example: evictable workload requests.jsonl --capacity 20000
+    """
     from evictable.ci.workload import run_workload
 
     _known_profile(profile)
@@ -561,7 +566,12 @@ def oracle(capacity: int | None, policy: str, profile: str) -> int:
     it should come to ("returns"; "raises" where it should be refused), with what is free beside it, and that is taken
     for what happened. A call with "returns" or "raises" of its own is judged: "right", or the laws that it broke.
 
-    Exit codes: 0; 1 if a recorded answer broke a law; 2 at a line that cannot be read, which is answered by "error".
+    \b
+    Example: evictable oracle --capacity 2 < calls.jsonl
+    with lines such as {"call": "lookup", "request": "r1", "keys": [0]}
+
+    Exit codes: 0; 1 if a recorded answer broke a law; 2 at a line that cannot be read, which is answered by "error";
+    3 if an answer is wrong and no law says how.
     """
     from evictable.ci.oracle import run_oracle
     from evictable.model.trace import Head
@@ -584,6 +594,8 @@ def golden(folder: Path) -> int:
     """Write golden traces: every call in every state of small worlds, with answers and states, a file a profile.
 
     For tests of an implementation in another language. The same files come with this package, in specs/golden.
+
+    Example: evictable golden --dir golden
     """
     from evictable.ci.golden import run_golden
 
@@ -596,7 +608,10 @@ def golden(folder: Path) -> int:
 @click.option("--subject", help=f"Whose answers count: {_SUBJECT_HELP}. Default: the recorded ones.")
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
 def export(trace: Path, as_pytest: bool, subject: str | None, output: Path | None) -> int:
-    """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law."""
+    """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law.
+
+    Example: evictable export traces/X.jsonl --pytest -o test_x.py
+    """
     from evictable.ci.export import run_export
 
     return run_export(trace, subject, output)
@@ -613,6 +628,8 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
 
     Every candidate is played on a fresh subject. At the end each call and each key is left out once more, by itself:
     that the law then holds is what "no call and no key can be left out" means.
+
+    Example: evictable shrink calls.jsonl -o short.jsonl
     """
     from evictable.ci.shrink import run_shrink
 
@@ -684,6 +701,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         code = 2
     except Inconclusive as error:
         click.echo(f"evictable: {error}", err=True)
+        code = 3
+    except LawlessDifference as error:
+        click.echo(f"evictable: {error.line}", err=True)
         code = 3
     except click.ClickException as error:
         click.echo(f"evictable: {error.format_message()} (try --help)", err=True)

@@ -103,7 +103,7 @@ def searched(config: pytest.Config, key: Any, run: Run) -> Cell:
         folder = Path(config.getoption("evictable_trace_dir"))
         for violation in cell.violations.values():
             violation.path = _written(folder, cell, violation.id, violation.lines)
-        if cell.hung is not None and (path := _written(folder, cell, "hang", cell.hung)) is not None:
+        if cell.hung is not None and (path := _written(folder, cell, cell.ended_as, cell.hung)) is not None:
             cell.problem = f"{cell.problem}; the calls are in {path}"
     return found[key]
 

@@ -32,11 +32,15 @@ def run_export(path: Path, subject: str | None, output: Path | None) -> int:
         raise UsageError(f"{path}: is of a policy by itself; only traces of managers can be exported")
     trace = read_trace(path)
     trace = _played(trace, subject) if subject is not None else trace
-    test = text_of(project_of(trace), scene_of(path, trace))
+    project = project_of(trace)
+    test = text_of(project, scene_of(path, trace))
     if output is None:
         console().out(test, end="")
     else:
         write_text(output, test.splitlines())
+        console().print(
+            f"written to {output}, a test of {project.name}: pytest runs it where that can be imported", markup=False
+        )
     return 0
 
 

@@ -30,7 +30,7 @@ INTERRUPTED = 130
 CUT_SHORT = "interrupted: this is what was found so far"
 
 OnRecord = Callable[[int, Mapping[str, Any]], None]
-LAST_WORDS = ("result", "error", "hang", "left out")
+LAST_WORDS = ("result", "error", "hang", "unexplained", "left out")
 """What a job's own last record may be."""
 ENDINGS = (*LAST_WORDS, "crash")
 """What the last record of a job may be."""
@@ -62,7 +62,8 @@ def run_job(
 ) -> Mapping[str, Any]:
     """Run one job and return its result.
 
-    Raises `UsageError` for what the job calls an error, and `Inconclusive` if it dies or hangs.
+    Raises `UsageError` for what the job calls an error, and `Inconclusive` if it dies, hangs, or meets what no law
+    explains.
     """
     last: Mapping[str, Any] = {}
 
@@ -75,7 +76,7 @@ def run_job(
     run_jobs([payload], on_record)
     if last["kind"] == "error":
         raise UsageError(last["message"])
-    if last["kind"] in ("crash", "hang"):
+    if last["kind"] in ("crash", "hang", "unexplained"):
         raise Inconclusive(last["message"])
     return last
 

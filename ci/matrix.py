@@ -268,7 +268,7 @@ class Matrix:
 
             def on_record(index: int, record: Mapping[str, Any]) -> None:
                 cell, others = targets[index]
-                if record["kind"] in ("error", "crash"):
+                if record["kind"] in ("error", "crash", "unexplained"):
                     raise Inconclusive(f"replaying on vllm=={cell.release}: {record['message']}")
                 if record["kind"] == "result":
                     for one, result in zip(others, record["replays"], strict=True):

@@ -13,7 +13,7 @@ from evictable.specs.oracle import Stream
 
 
 def run_oracle(head: Head | None, profile: str) -> int:
-    """Answer every line as soon as it is there; 1 if a recorded answer broke a law, else 0.
+    """Answer every line as soon as it is there; 1 if a recorded answer broke a law, 3 if no law says how.
 
     Raises `UsageError` at the first line that cannot be read, after an answer that says so.
     """
@@ -30,7 +30,7 @@ def answer_lines(stream: Stream, lines: Iterable[bytes], out: IO[str]) -> int:
             _say(out, {"error": str(error)})
             raise UsageError(f"oracle: {error}") from error
         _say(out, answer)
-    return 1 if stream.num_broken else 0
+    return 1 if stream.num_broken else 3 if stream.num_unexplained else 0
 
 
 def _say(out: IO[str], answer: object) -> None:

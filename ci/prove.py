@@ -122,7 +122,7 @@ class Proof:
             self._say(f"{seconds:6.1f} s  {done} of {len(self.rows)}  {row.engine}: {row.theorem}: {row.verdict}")
         elif kind == "error":
             raise UsageError(record["message"])
-        elif kind in ("crash", "hang"):
+        elif kind in ("crash", "hang", "unexplained"):
             self.failures.append(f"{engine}: {record['message']}")
 
     def _report(self, seconds: float) -> None:

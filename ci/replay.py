@@ -17,7 +17,7 @@ from evictable.ci.jobs import run_job
 from evictable.ci.replay_policy import is_policy_level, replay_policy
 from evictable.ci.report import console, count_calls, show_broken, show_trace
 from evictable.model.profiles import DEFAULT_ORDER, PROFILES
-from evictable.model.trace import Entry, Head, Stream, Trace, read, write
+from evictable.model.trace import AnotherTrace, Entry, Head, Stream, Trace, read, read_each, write
 from evictable.specs import subjects
 from evictable.specs.counterexamples import judge_recorded
 from evictable.specs.errors import UsageError
@@ -28,13 +28,26 @@ from evictable.specs.records import broken_record
 
 LONG = 2000
 """Calls above which a trace is not shown as a whole, nor held in memory."""
-PROGRESS_EVERY = 0.2
+MOST_NAMED = 20
+"""Traces of a file whose numbers are told."""
 
 
 def run_replay(path: Path, subject: str | None, profile: str) -> int:
-    """Print the calls and what they break; 1 if they break a law, else 0. Raises `UsageError` and `Inconclusive`."""
+    """Print the calls and what they break; 1 if they break a law, else 0.
+
+    Raises `UsageError`, `Inconclusive` and `LawlessDifference`.
+    """
     if is_policy_level(path):
         return replay_policy(path, subject, profile)
+    try:
+        return _replay_one(path, subject, profile)
+    except UsageError as error:
+        if not isinstance(error.__cause__, AnotherTrace):
+            raise
+        return _replay_each(path, subject, profile)
+
+
+def _replay_one(path: Path, subject: str | None, profile: str) -> int:
     with opened(path) as lines:
         stream = Stream.of(lines, may_be_cut=True)
         first = tuple(islice(stream, LONG + 1))
@@ -50,12 +63,37 @@ def run_replay(path: Path, subject: str | None, profile: str) -> int:
     if subject is None:
         broken, trace = _as_recorded(path, trace, profile)
     else:
-        broken, trace = _on(subject, trace, profile)
+        ((broken, trace),) = _each_on(subject, (trace,), profile)
     show_trace(out, trace)
     show_broken(out, broken)
     if not broken:
         out.print(f"{count_calls(len(trace.entries))} conform{'s' * (len(trace.entries) == 1)}", markup=False)
     return 1 if broken else 0
+
+
+def _replay_each(path: Path, subject: str | None, profile: str) -> int:
+    """Several traces in a file, one after the other: the first that breaks a law is shown."""
+    with opened(path) as lines:
+        traces = list(read_each(lines))
+    played = (
+        [_as_recorded(path, trace, profile) for trace in traces]
+        if subject is None
+        else _each_on(subject, traces, profile)
+    )
+    out = console()
+    failed = [number for number, (broken, _) in enumerate(played, 1) if broken]
+    for number in failed[:1]:
+        broken, trace = played[number - 1]
+        out.print(
+            f"trace {number} of {len(traces):,}, from line {traces[number - 1].entries[0].line - 1:,}", markup=False
+        )
+        show_trace(out, trace)
+        show_broken(out, broken)
+    made = count_calls(sum(len(trace.entries) for trace in traces))
+    more = f": {', '.join(map(str, failed))}" if 1 < len(failed) <= MOST_NAMED else ""
+    verdict = f"{len(failed):,} break a law{more}" if failed else "all conform"
+    out.print(f"{len(traces):,} traces, {made}: {verdict}", markup=False)
+    return 1 if failed else 0
 
 
 def _tell_cut(path: Path, line: int | None) -> None:
@@ -136,9 +174,7 @@ def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[s
     return [broken_record(one) for one in broken], evolve(trace, head=evolve(trace.head, profile=wanted))
 
 
-def _on(subject: str, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
+def _each_on(subject: str, traces: Sequence[Trace], profile: str) -> list[tuple[list[Mapping[str, Any]], Trace]]:
     name = subjects.prepare(subject, lambda line: console(stderr=True).print(line, markup=False))
-    (played,) = run_job({"job": "replay", "subject": name, "profile": profile, "traces": [list(write(trace))]})[
-        "replays"
-    ]
-    return list(played["broken"]), read(played["trace"])
+    payload = {"job": "replay", "subject": name, "profile": profile, "traces": [list(write(one)) for one in traces]}
+    return [(list(played["broken"]), read(played["trace"])) for played in run_job(payload)["replays"]]

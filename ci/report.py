@@ -24,6 +24,7 @@ from evictable.model.policy_calls import PolicyState
 from evictable.model.policy_trace import PolicyTrace
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import Trace
+from evictable.specs.shrink import fault_of
 
 _STYLE = {"conforms": "bold green", "violates": "bold red", "inconclusive": "bold yellow"}
 _LOG_WIDTH = 160
@@ -113,7 +114,7 @@ def show_faults(out: Console, cell: Cell) -> None:
     table = Table(title=f"raised in {cell.name}", title_justify="left", box=None, padding=(0, 2, 0, 0))
     breaks: dict[str | None, list[str]] = {}
     for violation in by_length(cell):
-        breaks.setdefault(violation.fault, []).append(brief(violation))
+        breaks.setdefault(violation.fault or _latest_fault(violation), []).append(brief(violation))
     for heading in ("call", "raises", "uses in one call", "struck at use (times)", "breaks (calls)"):
         table.add_column(heading)
     for row in cell.faults:
@@ -123,12 +124,24 @@ def show_faults(out: Console, cell: Cell) -> None:
         table.add_row(row["call"], row["place"], f"up to {row['uses']}", struck or never, Text(broken, style="red"))
     out.print()
     out.print(table)
+    if not cell.inside:
+        out.print(
+            f"{cell.name}: judged by its answers, what a raise broke shows in a later call: of each law one place is "
+            "named, and others may break it too",
+            markup=False,
+        )
     if not cell.restores_order:
         out.print(
             f"{cell.name}: its policy has no checkpoint and restore: where a failed call leaves its own keys in the "
             "order is not judged, nor any order after it",
             markup=False,
         )
+
+
+def _latest_fault(violation: Violation) -> str | None:
+    """Where what a fault did came to light in a later call, as it does where only answers are judged."""
+    made = violation.trace.calls if isinstance(violation.trace, Trace) else ()
+    return next((fault for end in range(len(made), 0, -1) if (fault := fault_of(made[:end]))), None)
 
 
 def _struck_at(struck: Mapping[int, int]) -> str:

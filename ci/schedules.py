@@ -121,7 +121,7 @@ class Schedules:
             self.err.print(f"{told}: {_words(row)}, {row['schedules']:,} schedules", markup=False)
         elif kind == "error":
             raise UsageError(record["message"])
-        elif kind in ("crash", "hang"):
+        elif kind in ("crash", "hang", "unexplained"):
             self.failures.append(f"{policy}: {record['message']}")
 
     def _report(self) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from contextlib import nullcontext
 from pathlib import Path
@@ -66,7 +67,22 @@ def run_workload(
         result = run_job(payload, on_progress)
     if record is not None:
         err.print(f"{name}: the calls are in {record}", markup=False)
-    return _report(name, capacity, policy, result, judged=judged, json_path=json_path)
+    code = _report(name, capacity, policy, result, judged=judged, json_path=json_path)
+    if result["broken"]:
+        _show_way_on(payload, record)
+    return code
+
+
+def _show_way_on(payload: Mapping[str, Any], record: Path | None) -> None:
+    """How to get from a broken law to a few calls that break it."""
+    asked = [] if payload["profile"] == "auto" else ["--profile", payload["profile"]]
+    if record is None:
+        words = ["evictable", "workload", payload["file"], "--subject", payload["subject"]]
+        words += ["--capacity", str(payload["capacity"]), "--policy", payload["policy"], *asked]
+        words += ["--delay", str(payload["delay"]), "--record", "recorded.jsonl"]
+        console().print(f"  record    {shlex.join(words)}", markup=False, soft_wrap=True)
+    shrunk = ["evictable", "shrink", str(record or "recorded.jsonl"), *asked, "-o", "short.jsonl"]
+    console().print(f"  shrink    {shlex.join(shrunk)}", markup=False, soft_wrap=True)
 
 
 def _report(

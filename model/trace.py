@@ -43,6 +43,10 @@ class TraceError(ValueError):
         self.line = line
 
 
+class AnotherTrace(TraceError):
+    """A second head: the file holds several traces, one after the other."""
+
+
 @frozen
 class Head:
     """The first line: who was called, and how it was built."""
@@ -135,6 +139,10 @@ class Stream:
                     self.cut = number
                     return
                 raise
+            if "evictable_trace" in record:
+                raise AnotherTrace(
+                    number, "another trace begins here; put each into a file of its own (only replay takes all)"
+                )
             entry = read_entry(number, record)
             check_tiers(number, entry, tiers)
             yield entry
@@ -177,7 +185,7 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
     """The head in ``record``. Raises `TraceError`."""
     version = record.get("evictable_trace")
     if version is None:
-        raise TraceError(number, 'the first line has no "evictable_trace" version: this is not a trace')
+        raise TraceError(number, 'this is not a trace, whose first line is {"evictable_trace": 1, "capacity": ...}')
     if version != VERSION or isinstance(version, bool):
         raise TraceError(number, f"trace version {version!r}; this release reads version {VERSION}: upgrade evictable")
     threshold = _typed(number, record, "store_threshold", int, 1)
@@ -232,6 +240,8 @@ def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, defaul
 
 def read_entry(number: int, record: Mapping[str, Any]) -> Entry:
     """The call in ``record``, with what it came to. Raises `TraceError`."""
+    if "call" not in record:
+        raise TraceError(number, 'no "call": this is no line of a trace, such as {"call": "lookup", "keys": [0], ...}')
     call = read_call(number, record)
     outcome, state = read_answer(number, call, record)
     return Entry(call, outcome, state, number, _read_exchanges(number, record))
@@ -320,6 +330,8 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
 def _keys(number: int, name: str, value: Any) -> tuple[Key, ...]:
     if not isinstance(value, list):
         raise TraceError(number, f'"{name}" is {value!r}; expected a list')
+    if set(map(type, value)) == {int} and min(value) >= 0 and max(value) < 2**64:
+        return tuple(value)  # the plain case at once: logs hold millions of keys
     for key in value:
         is_index = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**64
         if not is_index and not (isinstance(key, str) and _is_hexadecimal(key)):
@@ -356,7 +368,7 @@ def _is_hexadecimal(text: str) -> bool:
 
 
 def _ids(number: int, name: str, value: Any) -> tuple[int, ...]:
-    if not isinstance(value, list) or not all(isinstance(one, int) and not isinstance(one, bool) for one in value):
+    if not isinstance(value, list) or not set(map(type, value)) <= {int}:  # whose own type is not bool
         raise TraceError(number, f'"{name}" is {value!r}; expected a list of integers')
     return tuple(value)
 

@@ -23,6 +23,7 @@ from evictable.model.manager import Manager, StorePlan
 from evictable.model.orders.any import AnyOrder
 from evictable.model.snapshot import Snapshot, left_out
 from evictable.model.tiers import TieredManager
+from evictable.specs.errors import LawlessDifference
 
 SMALL = 16
 """With so few slots every call is judged by a full snapshot."""
@@ -47,10 +48,6 @@ class Broken:
             f"  expected  {self.difference.expected}\n"
             f"  observed  {self.difference.observed}"
         )
-
-
-class LawlessDifference(Exception):
-    """Subject and model differ and every law holds: a hole in the laws, to be reported to this project."""
 
 
 @define

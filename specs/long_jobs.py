@@ -15,7 +15,7 @@ from evictable.model import trace as traces
 from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.counterexamples import replay, setup_of, trace_of
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.records import broken_record
 from evictable.specs.session import model_of, outcome_of
@@ -62,7 +62,11 @@ def replay_file(job: Mapping[str, Any], send: Send) -> None:
             exchanges = subject.exchanges() if setup.tiers else ()
             last.append(traces.Entry(entry.call, outcome, None, entry.line, exchanges))
             made += 1
-            broken = judge.observe(entry.call, outcome, exchanges)
+            try:
+                broken = judge.observe(entry.call, outcome, exchanges)
+            except LawlessDifference as error:
+                error.where = f"{path}: line {entry.line}"
+                raise
             if broken:
                 break
             if made % 256 == 0 and time.monotonic() - told >= PROGRESS_EVERY:

@@ -11,7 +11,7 @@ from evictable.model.calls import Key
 from evictable.model.manager import Manager
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import NOT_RECORDED, Entry, Head
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.session import model_of
 from evictable.specs.subjects.base import Setup
@@ -44,7 +44,7 @@ class RecordedJudge:
     def observe(self, entry: Entry) -> tuple[Broken, ...]:
         """The laws that the next entry breaks; after the first that does, none may follow.
 
-        Raises `UsageError` if it has no answer.
+        Raises `UsageError` if it has no answer, and `LawlessDifference`.
         """
         if entry.outcome is NOT_RECORDED:
             raise UsageError(
@@ -57,7 +57,11 @@ class RecordedJudge:
             judge = self._judge = self._begin(state)
         self._state = state
         judge.shows_everything(state is not None)
-        return judge.observe(entry.call, entry.outcome, entry.exchanges)
+        try:
+            return judge.observe(entry.call, entry.outcome, entry.exchanges)
+        except LawlessDifference as error:
+            error.where = f"line {entry.line}"
+            raise
 
     @property
     def model(self) -> Manager:

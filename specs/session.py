@@ -14,6 +14,7 @@ from evictable.model.manager import Manager
 from evictable.model.profiles import reference
 from evictable.model.tiers import TieredManager
 from evictable.specs.callers.disciplines import CARELESS, Promises
+from evictable.specs.errors import LawlessDifference
 from evictable.specs.faults import Strikes
 from evictable.specs.judge import SMALL, Broken, Judge
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
@@ -87,7 +88,12 @@ class Session:
         exchanges = self.subject.exchanges() if self.setup.tiers else ()
         self.records.append(Record(call, outcome, exchanges))
         self.promises.observe(call, outcome, exchanges)
-        self.broken = self.judge.observe(call, outcome, exchanges)
+        try:
+            self.broken = self.judge.observe(call, outcome, exchanges)
+        except LawlessDifference as error:
+            error.where = f"call {len(self.records):,}"
+            error.setup, error.made = self.setup, tuple(record.call for record in self.records)
+            raise
         return outcome
 
     def finish(self) -> None:

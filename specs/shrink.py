@@ -96,6 +96,7 @@ class Shrinker:
                 self._leave_out_pairs,
                 self._merge_calls,
                 self._simplify_setup,
+                self._leave_out_slots,
                 self._leave_out_keys,
                 self._leave_out_positions,
                 self._strike_earlier,
@@ -189,9 +190,26 @@ class Shrinker:
                 if self._try(self._calls, evolve(self._setup, max_tracker_size=size)):
                     break
 
+    def _leave_out_slots(self) -> None:
+        """Keys and as many slots: where a law takes a full cache, neither can go without the other."""
+        size = min(len(self._keys), self._setup.capacity) // 2
+        while size >= 1:
+            start = 0
+            while start < len(self._keys) and not self._spent:
+                gone = set(self._keys[start : start + size])
+                if not self._try_without_slots_of(gone):
+                    start += size
+            size //= 2
+
+    def _try_without_slots_of(self, gone: Collection[Key]) -> bool:
+        capacity = self._setup.capacity - len(gone)
+        kept = (_drop(call, gone) for call in self._calls)
+        smaller = evolve(self._setup, capacity=max(1, capacity))
+        return capacity >= 1 and self._try(tuple(call for call in kept if call is not None), smaller)
+
     def _leave_out_keys(self) -> None:
-        for key in dict.fromkeys(key for call in self._calls for key in call.keys):
-            kept = (_drop(call, key) for call in self._calls)
+        for key in self._keys:
+            kept = (_drop(call, (key,)) for call in self._calls)
             self._try(tuple(call for call in kept if call is not None))
         for place in range(len(self._calls)):
             out = 0
@@ -220,12 +238,12 @@ class Shrinker:
 
     def _unify_names(self) -> None:
         """Fewer and plainer keys and requests."""
-        keys = list(dict.fromkeys(key for call in self._calls for key in call.keys))
+        keys = self._keys
         for one, other in itertools.permutations(keys[:MOST_KEYS], 2):
             if self._spent:
                 return
             self._try(_rename_keys(self._calls, {other: one}))
-        keys = list(dict.fromkeys(key for call in self._calls for key in call.keys))
+        keys = self._keys
         self._try(_rename_keys(self._calls, {key: place for place, key in enumerate(keys)}))
         requests = list(dict.fromkeys(call.request for call in self._calls if call.request is not None))
         for one, other in itertools.permutations(requests[:MOST_KEYS], 2):
@@ -244,6 +262,10 @@ class Shrinker:
     @property
     def _calls(self) -> tuple[Call, ...]:
         return () if self._best is None else self._best.calls
+
+    @property
+    def _keys(self) -> list[Key]:
+        return list(dict.fromkeys(key for call in self._calls for key in call.keys))
 
     @property
     def _setup(self) -> Setup:
@@ -278,11 +300,11 @@ def _with(sequence: Sequence[Call], place: int, call: Call) -> tuple[Call, ...]:
     return (*sequence[:place], call, *sequence[place + 1 :])
 
 
-def _drop(call: Call, key: Key) -> Call | None:
-    """``call`` without ``key``; ``None`` if nothing is left of it."""
-    if key not in call.keys:
+def _drop(call: Call, gone: Collection[Key]) -> Call | None:
+    """``call`` without the keys in ``gone``; ``None`` if nothing is left of it."""
+    keys = tuple(key for key in call.keys if key not in gone)
+    if keys == call.keys:
         return call
-    keys = tuple(kept for kept in call.keys if kept != key)
     return call.with_keys(keys) if keys else None
 
 

@@ -28,7 +28,7 @@ from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.prove import load_engine
 from evictable.specs.records import broken_record
@@ -197,7 +197,11 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
         if note is not None:
             note(call, outcome)
         if judge is not None:
-            broken, last = judge.observe(call, outcome), call
+            try:
+                broken, last = judge.observe(call, outcome), call
+            except LawlessDifference as error:
+                error.where = f"call {made:,}"
+                raise
         return outcome
 
     bare = judge is None and job["record"] is None
@@ -417,13 +421,17 @@ def main() -> int:
     except Hung as hung:
         send({"kind": "hang", "message": str(hung), "trace": list(traces.write(_of_hung(job, hung)))})
         return 1
+    except LawlessDifference as error:
+        lines = None if error.setup is None else list(traces.write(_of_hung(job, error)))
+        send({"kind": "unexplained", "message": error.line, "trace": lines})
+        return 1
     except BrokenPipeError:
         return 1
     return 0
 
 
-def _of_hung(job: Mapping[str, Any], hung: Hung) -> traces.Trace:
-    """The calls up to one that was not answered."""
+def _of_hung(job: Mapping[str, Any], hung: Hung | LawlessDifference) -> traces.Trace:
+    """The calls up to one that was not answered, or as no law explains."""
     head = traces.Head(
         hung.setup.capacity,
         subject=job["subject"],
@@ -433,6 +441,8 @@ def _of_hung(job: Mapping[str, Any], hung: Hung) -> traces.Trace:
         store_threshold=hung.setup.store_threshold,
         max_tracker_size=hung.setup.max_tracker_size if hung.setup.store_threshold > 1 else None,
         discipline=job.get("discipline"),
+        tiers=hung.setup.tiers,
+        request_level=hung.setup.request_level,
     )
     return traces.Trace(head, tuple(traces.Entry(call) for call in hung.made))
 

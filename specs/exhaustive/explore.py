@@ -21,11 +21,12 @@ from evictable.model.manager import Manager
 from evictable.model.snapshot import Snapshot
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import HOSTILE, Promises
+from evictable.specs.errors import LawlessDifference
 from evictable.specs.exhaustive.copies import Press, copied
 from evictable.specs.exhaustive.scopes import Scope
 from evictable.specs.exhaustive.states import Identifier, Identity
 from evictable.specs.faults import Strikes
-from evictable.specs.judge import Judge, LawlessDifference
+from evictable.specs.judge import Judge
 from evictable.specs.session import Session, outcome_of
 from evictable.specs.shrink import Counterexample, Shrinker
 from evictable.specs.subjects.base import Subject, SubjectKind

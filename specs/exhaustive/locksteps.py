@@ -11,10 +11,9 @@ from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.counterexamples import trace_of
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.exhaustive.explore import Exploration, counterexample
 from evictable.specs.exhaustive.scopes import Scope
-from evictable.specs.judge import LawlessDifference
 from evictable.specs.search import INDISPENSABLE, INDISPENSABLE_WITH_TIERS
 from evictable.specs.shrink import Counterexample
 from evictable.specs.subjects.base import Setup, SubjectKind

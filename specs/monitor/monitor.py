@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Collection
@@ -103,7 +104,7 @@ def watch(
     return monitor
 
 
-@define(eq=False)
+@define(eq=False, repr=False)
 class Monitor:
     """Watches one manager until `close`; a context manager, too."""
 
@@ -124,6 +125,10 @@ class Monitor:
     _shadow: Shadow = field(init=False)
     _installed: dict[str, Method] = field(factory=dict)
     _from_empty: bool = False
+
+    def __repr__(self) -> str:
+        state = "watching" if self.watching else "off"
+        return f"<Monitor of {self._subject}: {state}, level {self.level}, {len(self.violations)} violations>"
 
     @property
     def watching(self) -> bool:
@@ -250,9 +255,18 @@ class Monitor:
                     self._log.warning("evictable: %s: the trace cannot be written (%s)", self._dump_dir, error.strerror)
         self.violations.append(found)
         if self._log is not None:
-            where = "" if found.path is None else f"; evictable shrink {found.path}"
+            where = "" if found.path is None else f"; {self._advice(found.path)}"
             self._log.error("evictable: %s%s", found, where)
         return found
+
+    def _advice(self, path: Path) -> str:
+        command = shlex.join(["evictable", "shrink", str(path)])
+        if not self._subject.startswith(("__main__:", "__mp_main__:")) and "<locals>" not in self._subject:
+            return command
+        name = self._subject.partition(":")[2]
+        return (
+            f"{command} --subject MODULE:FACTORY, what builds such a manager: {name} is out of reach of another process"
+        )
 
     def _write(self, found: Violation) -> Path:
         assert self._dump_dir is not None

@@ -10,9 +10,8 @@ from attrs import evolve
 
 from evictable.specs import subjects
 from evictable.specs.budget import Budget
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.exhaustive.explore import Exploration, counterexample
-from evictable.specs.judge import LawlessDifference
 from evictable.specs.mutants.fate import ALIVE, CROSSHAIR, EXHAUSTIVE, OUTSIDE, RANDOM, REFUTED, Z3, Fate
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.outside import outside

@@ -10,10 +10,9 @@ from attrs import evolve, frozen
 
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
-from evictable.specs.errors import UsageError
+from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.exhaustive.explore import Exploration, counterexample
 from evictable.specs.exhaustive.locksteps import QUICK
-from evictable.specs.judge import LawlessDifference
 from evictable.specs.mutants.build import build
 from evictable.specs.mutants.fate import ALIVE, EXHAUSTIVE, RANDOM, REFUTED, Fate
 from evictable.specs.mutants.hunt import fate_of

@@ -8,7 +8,7 @@ from contextlib import suppress
 
 from attrs import evolve
 
-from evictable.specs.judge import LawlessDifference
+from evictable.specs.errors import LawlessDifference
 from evictable.specs.mutants.fate import ALIVE, RANDOM, REFUTED, Fate
 from evictable.specs.mutants.hunt import MAX_CALLS, fate_of
 from evictable.specs.mutants.live import Live

@@ -22,7 +22,7 @@ from evictable.model.snapshot import Snapshot
 from evictable.specs import subjects
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.counterexamples import trace_of
-from evictable.specs.judge import LawlessDifference
+from evictable.specs.errors import LawlessDifference
 from evictable.specs.proofs.executor import Path, Term
 from evictable.specs.proofs.state import (
     CAPACITY,

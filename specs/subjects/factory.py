@@ -86,6 +86,11 @@ def of_callable(name: str, factory: Callable[..., Any], attribute: str) -> Subje
 def found_by(name: str) -> Any:
     """What ``package.module:name`` names, which can be called. Raises `UsageError`."""
     module_name, _, attribute = name.partition(":")
+    if module_name in ("__main__", "__mp_main__"):
+        raise UsageError(
+            f"{name}: what a script defines itself cannot be imported by another process; put a factory of it into a "
+            "module and name that with --subject MODULE:FACTORY"
+        )
     here = str(Path.cwd())
     if here not in sys.path:
         sys.path.insert(0, here)

@@ -79,6 +79,23 @@ def opaque_sharing(num_blocks, enable_events):
     return Opaque(Sharing(num_blocks, enable_events=enable_events))
 
 
+def opaque_leaking(num_blocks, enable_events):
+    """A slot is lost when the policy raises in a store."""
+    manager = Good(num_blocks, enable_events=enable_events)
+    subject = Opaque(manager)
+    subject._policy = manager._policy
+
+    def prepare_store(keys, req_context):
+        try:
+            return manager.prepare_store(keys, req_context)
+        except Exception:
+            del manager._free_list[-1:]
+            raise
+
+    subject.prepare_store = prepare_store
+    return subject
+
+
 def opaque_forgetful(num_blocks, enable_events):
     """Nothing that was loaded is ever evictable again."""
     manager = Good(num_blocks, enable_events=enable_events)

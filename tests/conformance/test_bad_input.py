@@ -143,7 +143,7 @@ def test_a_factory_that_does_not_take_what_is_wanted(
         (HEAD, "holds no call; a trace has a head line and one line for each call"),
         ("lookup\n", "line 1: not a JSON object ("),
         ("[1]\n", "line 1: not a JSON object"),
-        ("{}\n", 'line 1: the first line has no "evictable_trace" version: this is not a trace'),
+        ("{}\n", 'line 1: this is not a trace, whose first line is {"evictable_trace": 1, "capacity": ...}'),
         ('{"evictable_trace": 2}\n', "line 1: trace version 2; this release reads version 1: upgrade evictable"),
         ('{"evictable_trace": 1}\n', 'line 1: "capacity" is missing'),
         ('{"evictable_trace": 1, "capacity": 0}\n', 'line 1: "capacity" is 0; a cache has at least 1 slot'),

@@ -339,6 +339,12 @@ def test_what_is_not_judged_is_told(evictable: Run) -> None:
     assert "8 conform" == last
 
 
+def test_what_a_raise_broke_is_told_where_it_shows_in_a_later_call(evictable: Run) -> None:
+    done = evictable("check", "factories:opaque_leaking", "--discipline", "hostile", *FEW)
+    assert re.search(r"^prepare_store +policy\.\w+ .*no-false-refusal \(\d\)", done.stdout, re.M)
+    assert "what a raise broke shows in a later call: of each law one place is named" in done.stdout
+
+
 def test_with_a_profile_the_order_is_judged(evictable: Run) -> None:
     done = evictable("check", "factories:Good", "--profile", "lru-evictable", *FEW)
     assert 0 == done.returncode

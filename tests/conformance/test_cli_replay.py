@@ -119,3 +119,30 @@ def test_names_are_shown_as_they_are(evictable: Run, trace: Path) -> None:
     request = "[bold]:x:[/]"
     write(trace, HEAD, {"call": "on_new_request", "request": request})
     assert f"on_new_request(request={request})" in evictable("replay", trace, "--subject", "impl").stdout
+
+
+def test_several_traces_in_a_file_are_replayed_one_after_the_other(evictable: Run, trace: Path) -> None:
+    right = (HEAD, {**STORE, "returns": STORED}, LATEST_FIRST, evicting(1, 1))
+    write(trace, *right, *right)
+    for more in ((), ("--subject", "impl")):
+        done = evictable("replay", trace, *more)
+        assert (0, "2 traces, 6 calls: all conform\n") == (done.returncode, done.stdout)
+    write(trace, *right, *right[:-1], evicting(0, 0))
+    done = evictable("replay", trace)
+    lines = done.stdout.splitlines()
+    assert (1, "trace 2 of 2, from line 5", "2 traces, 6 calls: 1 break a law") == (
+        done.returncode,
+        lines[0],
+        lines[-1],
+    )
+    assert "\nevict-order broken: " in done.stdout
+
+
+def test_where_no_law_says_what_is_wrong_there_is_no_verdict(
+    at_once: Run, trace: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("evictable.specs.judge.LAWS", ())
+    write(trace, HEAD, {**STORE, "returns": STORED}, LATEST_FIRST, evicting(0, 0))
+    done = at_once("replay", trace)
+    assert (3, 1) == (done.returncode, len(done.stderr.splitlines()))
+    assert done.stderr.startswith("evictable: line 4: no law says what is wrong, report this to evictable: prepare_st")

@@ -23,6 +23,7 @@ def test_a_recorded_workload_is_shrunk(evictable: Run, workload: Path, folder: P
     seeded = "mutant:counter-forgets-unpins"
     done = evictable("workload", workload, "--subject", seeded, "--capacity", 50, "--record", "long.jsonl")
     assert 1 == done.returncode
+    assert "  shrink    evictable shrink long.jsonl -o short.jsonl" == done.stdout.splitlines()[-1]
     done = evictable("shrink", "long.jsonl", "-o", "short.jsonl")
     assert 1 == done.returncode
     assert done.stdout.splitlines()[-2].endswith("no call and no key can be left out")

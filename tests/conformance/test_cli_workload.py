@@ -75,7 +75,10 @@ def test_a_factory_with_a_defect_is_told(evictable: Run, workload: Path, folder:
         "state says",
         "  expected  store [0, 1] in slots [0, 1], evicting []",
         "  observed  store [0, 1] in slots [0, 0], evicting []",
-    ] == lines[2:]
+        "  record    evictable workload w.jsonl --subject factories:Sharing --capacity 2 --policy lru --delay 8 "
+        "--record recorded.jsonl",
+        "  shrink    evictable shrink recorded.jsonl -o short.jsonl",
+    ] == [line.replace(str(workload), "w.jsonl") for line in lines[2:]]
     (row,) = json.loads((folder / "r.json").read_text())["results"]
     assert ("violates", 3, ["answer"]) == (row["verdict"], row["calls"], [broken["law"] for broken in row["broken"]])
 

@@ -142,7 +142,11 @@ def reports(tmp_path: Path, evictable: Run, release: Callable[[str], Path]) -> P
     for name, lines in (("foreign", FOREIGN), ("half_pinned", HALF_PINNED)):
         (tmp_path / f"{name}.jsonl").write_text("\n".join(lines))
         exported = ("export", f"{name}.jsonl", "--pytest", "--subject", "vllm==0.33.0", "-o", f"test_{name}.py")
-        assert 0 == evictable(*exported).returncode
+        done = evictable(*exported)
+        assert 0 == done.returncode
+        assert done.stdout.startswith(
+            f"written to test_{name}.py, a test of vllm==0.33.0: pytest runs it where that can"
+        )
     return tmp_path
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 import sys
@@ -159,3 +160,20 @@ def test_one_job_raises_what_went_wrong(script: str, error: type[Exception], wor
     worker(script)
     with pytest.raises(error, match="no such file"):
         run_job({})
+
+
+def test_what_no_law_explains_is_told_with_the_calls_so_far(monkeypatch: pytest.MonkeyPatch) -> None:
+    without_laws = "import sys; from evictable.specs import judge, worker; judge.LAWS = (); sys.exit(worker.main())"
+    monkeypatch.setattr(jobs, "WORKER", (sys.executable, "-c", without_laws))
+    head = '{"evictable_trace": 1, "capacity": 2}'
+    called = (
+        '{"call": "prepare_store", "request": "r1", "keys": [0, 1]}',
+        '{"call": "lookup", "request": "r1", "keys": [0]}',
+    )
+    payload = {"job": "replay", "subject": "mutant:hit-while-pending", "profile": "auto", "traces": [[head, *called]]}
+    _, last = run(payload)[-1]
+    assert "unexplained" == last["kind"]
+    assert last["message"].startswith("call 2: no law says what is wrong, report this to evictable: lookup(0")
+    assert ["prepare_store", "lookup"] == [json.loads(line)["call"] for line in last["trace"][1:]]
+    with pytest.raises(Inconclusive, match="no law says what is wrong"):
+        run_job(payload)

@@ -39,7 +39,8 @@ from evictable.model import calls
 from evictable.model.calls import Answer, Call, Drained, Key, Stored
 from evictable.model.snapshot import Snapshot
 from evictable.specs import judge
-from evictable.specs.judge import Judge, LawlessDifference
+from evictable.specs.errors import LawlessDifference
+from evictable.specs.judge import Judge
 from evictable.specs.session import play
 from evictable.specs.subjects.base import Setup, SubjectKind
 
@@ -185,8 +186,10 @@ def test_what_is_looked_at(always_full: bool) -> None:
 
 def test_a_difference_that_no_law_explains_is_reported_as_a_hole(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(judge, "LAWS", ())
-    with pytest.raises(LawlessDifference, match=r"lookup\(1, request=r1\) came to MISS; right: HIT"):
-        play(kind_of(Absentminded), Setup(3), PROFILE, (*holding(1), lookup("r1", 1)))
+    made = (*holding(1), lookup("r1", 1))
+    with pytest.raises(LawlessDifference, match=r"lookup\(1, request=r1\) came to MISS; right: HIT") as caught:
+        play(kind_of(Absentminded), Setup(3), PROFILE, made)
+    assert (f"call {len(made)}", Setup(3), made) == (caught.value.where, caught.value.setup, caught.value.made)
 
 
 class Absentminded(Puppet):

@@ -238,6 +238,24 @@ def test_log_counter_and_trace(tmp_path: Path, caplog: pytest.LogCaptureFixture)
     assert "legal-step" in [broken.law.id for broken in judge_recorded(trace, "any")]
 
 
+def test_it_says_in_a_line_what_it_is() -> None:
+    monitor = watch(manager())
+    assert "<Monitor of impl: watching, level touched, 0 violations>" == str(monitor)
+    monitor.close()
+    assert "<Monitor of impl: off, level touched, 0 violations>" == repr(monitor)
+
+
+def test_the_advice_for_what_a_script_defines(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    live = manager()
+    leaks_a_pin(live)
+    watch(live, dump_dir=tmp_path, subject="__main__:Mine")
+    with caplog.at_level(logging.ERROR, "evictable.monitor"):
+        store(live, 0)
+        live.prepare_load(keys(0), REQUEST)
+    remedy = " --subject MODULE:FACTORY, what builds such a manager: Mine is out of reach of another process"
+    assert caplog.messages[0].endswith(remedy)
+
+
 def test_after_the_last_one_the_manager_is_left_alone() -> None:
     live = manager()
     leaks_a_pin(live)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 
 import pytest
 from seeded import DRAIN, RESET, STATS, announce, failed, finish, load, loaded, lookup, offer, stored, touch
@@ -179,7 +181,7 @@ def test_lines_are_answered_and_judged() -> None:
     )
     assert {"right": True} == right
     assert (False, "answer") == (wrong["right"], wrong["broken"][0]["law"])  # type: ignore[index]
-    assert {"right": None, "message": "not judged: a law was broken in line 5"} == after_
+    assert {"right": None, "message": "not judged: model and manager have parted in line 5"} == after_
     assert 1 == stream.num_broken
 
 
@@ -208,3 +210,25 @@ def test_a_bad_line_is_named(lines: tuple[str, ...], problem: str) -> None:
 def test_answers_are_json() -> None:
     oracle = after(*HOLDING, finish("r1"))
     assert "{" == json.dumps(oracle.expect(DRAIN).record())[0]
+
+
+def test_where_no_law_says_what_is_wrong_the_line_has_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("evictable.specs.judge.LAWS", ())
+    stream = Stream()
+    wrong = '{"call": "lookup", "request": "r1", "keys": [3], "returns": "HIT"}'
+    _, told, after_ = said(stream, HEAD, wrong, wrong)
+    assert told["right"] is None
+    assert str(told["message"]).startswith("no law says what is wrong, report this to evictable: lookup(3")
+    assert {"right": None, "message": "not judged: model and manager have parted in line 2"} == after_
+    assert (0, 1) == (stream.num_broken, stream.num_unexplained)
+
+
+def test_the_session_in_the_readme_is_what_the_oracle_says() -> None:
+    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
+    session = readme.split("Lines in (`>`) and out:\n\n```\n")[1].split("\n```")[0].splitlines()
+    asked, shown = session[::2], session[1::2]
+    stream = Stream()
+    answers = [json.dumps(stream.answer(number, line.removeprefix("> "))) for number, line in enumerate(asked, 1)]
+    assert 6 == len(answers)
+    for answer, line in zip(answers, shown, strict=True):
+        assert re.fullmatch(re.escape(line).replace(r"\.\.\.", ".*"), answer)

@@ -18,9 +18,9 @@ from evictable.specs.subjects.base import Setup
 SETUP = Setup(200)
 
 
-def long_trace(name: str, requests: int = 150) -> Trace:
+def long_trace(name: str, requests: int = 150, setup: Setup = SETUP) -> Trace:
     """What a workload calls on a subject, unjudged."""
-    subject = subjects.load(name).make(SETUP)
+    subject = subjects.load(name).make(setup)
     entries: list[Entry] = []
 
     def perform(call: Call) -> Outcome:
@@ -30,8 +30,8 @@ def long_trace(name: str, requests: int = 150) -> Trace:
 
     rng = random.Random(1)
     starts = [rng.randrange(40) for _ in range(requests)]
-    *_, _ = Workload(perform, SETUP.capacity).run(tuple(range(10 * at, 10 * at + 10)) for at in starts)
-    return Trace(Head(SETUP.capacity, name), tuple(entries))
+    *_, _ = Workload(perform, setup.capacity).run(tuple(range(10 * at, 10 * at + 10)) for at in starts)
+    return Trace(Head(setup.capacity, name), tuple(entries))
 
 
 @pytest.mark.parametrize("name", ["counter-forgets-unpins", "no-unmark-when-pinned"])
@@ -45,6 +45,16 @@ def test_a_workload_is_shrunk(name: str) -> None:
     for place in range(len(found.calls)):
         shorter = found.calls[:place] + found.calls[place + 1 :]
         assert shrinker._attempt(found.law, found.setup, shorter) is None
+
+
+@pytest.mark.parametrize("name", ["slot-leaks-at-eviction", "counter-forgets-evictions"])
+def test_what_takes_a_full_cache_ends_in_a_small_one(name: str) -> None:
+    kind, setup = subjects.load(f"mutant:{name}"), Setup(30)
+    shrinker = LongShrinker(kind, kind.profile("lru"), long_trace(kind.name, setup=setup), setup)
+    found = shrinker.shrink()
+    assert found is not None
+    assert (4, True) == (len(found.calls), found.setup.capacity <= 2)
+    assert any(broken.law.id == found.law for broken in found.broken)
 
 
 def test_a_trace_that_breaks_nothing() -> None:

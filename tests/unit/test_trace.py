@@ -212,7 +212,7 @@ def test_hexadecimal_for_the_bytes_of_an_integer_is_that_integer() -> None:
         ("{", "not a JSON object"),
         ("[1]", "not a JSON object"),
         ("[" * 100_000, "not a JSON object"),
-        ('{"capacity": 2}', 'no "evictable_trace" version'),
+        ('{"capacity": 2}', "this is not a trace, whose first line is"),
         ('{"evictable_trace": 2, "capacity": 2}', "trace version 2; this release reads version 1: upgrade evictable"),
         ('{"evictable_trace": true, "capacity": 2}', "trace version True"),
         ('{"evictable_trace": "1", "capacity": 2}', "trace version '1'"),
@@ -255,7 +255,7 @@ def test_an_empty_trace_is_refused(lines: list[str], line: int) -> None:
 @pytest.mark.parametrize(
     ("entry", "problem"),
     [
-        ({}, '"call" is missing'),
+        ({}, 'no "call": this is no line of a trace'),
         ({"call": 1}, '"call" is 1; expected str'),
         ({"call": "fly"}, 'unknown call "fly"; known: on_new_request'),
         ({"call": "touch", "keys": [1]}, 'touch needs a "request"'),
