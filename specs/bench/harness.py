@@ -85,7 +85,8 @@ def requests(seed: int) -> Iterator[tuple[int, ...]]:
 
 
 def _monitor(kind: SubjectKind, calls: int, seed: int) -> tuple[int, float]:
-    from evictable.specs.monitor import TOUCHED, watch
+    from evictable.specs.monitor import watch
+    from evictable.specs.monitor.inside import TOUCHED
 
     mix = Mix(POLICY, 4096, 32)
     subject: Any = kind.make(Setup(mix.capacity, mix.policy, events=False))

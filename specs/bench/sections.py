@@ -59,6 +59,8 @@ class Sizes:
     batches: tuple[int, ...] = (2, 32, 512)
     calls: Mapping[int, int] = field(factory=lambda: {1: 32, 16: 8, 256: 2})
     """Keys of a call, to calls of a round."""
+    calls_pinned: Mapping[int, int] = field(factory=lambda: {1: 16, 16: 4, 256: 1})
+    """Likewise where blocks are pinned: some releases then take a second for one call."""
     shares: tuple[float, ...] = (0.0, 0.5, 0.99)
     memory: int = 1_000_000
     requests: int = 3000
@@ -73,14 +75,15 @@ class Sizes:
 FULL = Sizes(rounds=7, capacity=100_000, capacities=(10_000, 100_000, 1_000_000))
 QUICK = Sizes(
     rounds=3,
-    capacity=4_096,
+    capacity=2_048,
     capacities=(1_000, 10_000),
     batches=(2, 32),
     calls={1: 16, 16: 4},
+    calls_pinned={1: 8, 16: 2},
     memory=20_000,
     requests=300,
     traced=(500,),
-    judged=2_000,
+    judged=1_500,
     one_in=40,
 )
 
@@ -119,7 +122,12 @@ def _calls(sizes: Sizes, trace: Path | None) -> list[Case]:
     return [
         Case(
             "calls",
-            {"policy": policy, "capacity": sizes.capacity, "pinned": share, "batches": sizes.calls},
+            {
+                "policy": policy,
+                "capacity": sizes.capacity,
+                "pinned": share,
+                "batches": sizes.calls_pinned if share else sizes.calls,
+            },
             sizes.rounds,
             warm_up=1,
             floor=share == 0,  # it does not know of pins
