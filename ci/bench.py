@@ -78,11 +78,12 @@ class Run:
             right = [name for name, taken in came.items() if isinstance(taken, Taken)]
             made = next((int(came[name].numbers[0]["calls"]) for name in right), 0)  # type: ignore[union-attr]
             profiles = {name: self.bench.profiles[name][policy] for name in right}
-            self.out.print(f"Judged, {policy}: {made:,} calls each as expected: {_groups(profiles)}", markup=False)
+            where = f"{made:,} calls each on {case.arguments['capacity']:,} slots"
+            self.out.print(f"Judged, {policy}, {where}, all as expected: {_groups(profiles)}", markup=False)
 
     def measure(self, section: Section) -> None:
         """Run what has not been run for another section, and show it."""
-        made = []
+        made: list[Row] = []
         for case in section.cases(self.options.sizes, self.options.trace):
             came = self._done.get(case.title)
             if came is None:

@@ -607,9 +607,12 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
     help="Only this; several may be given: mixed, calls, evict, slowest, memory, trace, harness.",
 )
 @click.option("--quick", is_flag=True, help="Small sizes and few rounds: a first look, in half a minute.")
-@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Of each case. Default: 7; with --quick 3.")
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Of each case. Default: 5; with --quick 3.")
 @click.option(
-    "--trace", type=click.Path(path_type=Path), metavar="FILE", help="Requests for section trace, in the Mooncake format."
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Requests for section trace, in the Mooncake format.",
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows there.")
 @click.option("--plots", type=click.Path(path_type=Path), metavar="DIR", help="Write plots there, as SVG.")

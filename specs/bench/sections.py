@@ -54,6 +54,8 @@ class Sizes:
     rounds: int
     capacity: int
     """Blocks of the mixed load and of the calls."""
+    slots_judged: int
+    """Blocks of the mixed load that is judged; in the timed ones only subjects of one profile are compared."""
     capacities: tuple[int, ...]
     """Blocks where evictions meet pinned blocks."""
     batches: tuple[int, ...] = (2, 32, 512)
@@ -72,10 +74,11 @@ class Sizes:
     """Of the seeded defects."""
 
 
-FULL = Sizes(rounds=7, capacity=100_000, capacities=(10_000, 100_000, 1_000_000))
+FULL = Sizes(rounds=5, capacity=100_000, slots_judged=20_000, capacities=(10_000, 100_000, 1_000_000))
 QUICK = Sizes(
     rounds=3,
-    capacity=2_048,
+    capacity=4_096,
+    slots_judged=1_024,
     capacities=(1_000, 10_000),
     batches=(2, 32),
     calls={1: 16, 16: 4},
@@ -99,7 +102,7 @@ class Section:
 def judging(sizes: Sizes) -> list[Case]:
     """What comes before any timing of the subjects."""
     return [
-        Case("judging", {"policy": policy, "capacity": sizes.capacity, "batches": sizes.batches}, rounds=1)
+        Case("judging", {"policy": policy, "capacity": sizes.slots_judged, "batches": sizes.batches}, rounds=1)
         for policy in POLICIES
     ]
 
@@ -137,23 +140,26 @@ def _calls(sizes: Sizes, trace: Path | None) -> list[Case]:
     ]
 
 
+LARGE = 1_000_000
+"""Blocks from which on there are fewer rounds: some releases then look for a victim for a third of a second."""
+
+
 def pinned_of(capacity: int) -> list[int]:
-    """Powers of ten, half and 99 per cent of the blocks."""
+    """None, powers of ten, half (not of a large cache) and 99 per cent of the blocks."""
     powers = [10**n for n in range(2, 7) if 10**n < capacity / 2]
-    return [0, *powers, capacity // 2, capacity * 99 // 100]
+    half = [] if capacity >= LARGE else [capacity // 2]
+    return [0, *powers, *half, capacity * 99 // 100]
 
 
 def _evict(sizes: Sizes, trace: Path | None) -> list[Case]:
-    def rounds(capacity: int) -> int:
-        return sizes.rounds if capacity < 1_000_000 else max(1, sizes.rounds // 3)
+    def case(policy: str, capacity: int) -> Case:
+        arguments = {"policy": policy, "capacity": capacity, "pinned": pinned_of(capacity)}
+        if capacity < LARGE:
+            return Case("pinning", arguments, sizes.rounds)
+        few = policy != "lru"
+        return Case("pinning", {**arguments, "times": 1 if few else 5}, 1 if few else max(1, sizes.rounds // 2))
 
-    return [
-        Case(
-            "pinning", {"policy": policy, "capacity": capacity, "pinned": pinned_of(capacity)}, rounds(capacity)
-        )
-        for policy in POLICIES
-        for capacity in sizes.capacities
-    ]
+    return [case(policy, capacity) for policy in POLICIES for capacity in sizes.capacities]
 
 
 def _memory(sizes: Sizes, trace: Path | None) -> list[Case]:
@@ -193,7 +199,7 @@ SECTIONS: dict[str, Section] = {
         Section("mixed", "Mixed load: a request", _mixed),
         Section("calls", "Single calls on idle blocks", _calls),
         Section("evict", "An eviction of 16 blocks, by blocks pinned at the cold end", _evict),
-        Section("slowest", "The slowest single call while a cache is filled, pinned, evicted from and unpinned", _evict),
+        Section("slowest", "The slowest single call of filling, pinning, evicting and unpinning", _evict),
         Section("memory", "Memory a block, the keys left out, and a full collection", _memory),
         Section("trace", "A request trace: a request", _trace),
         Section("harness", "The harness: judged calls a second", _harness, needs_subjects=False),

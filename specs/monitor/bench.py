@@ -62,9 +62,9 @@ def _take_turns(kind: SubjectKind, mix: Mix, rounds: int, level: str) -> Iterato
         if turn:
             yield taken
     gc.unfreeze()
-    broken = monitor.failure or (monitor.violations or [None])[0]
+    broken = [*([monitor.failure] if monitor.failure else []), *monitor.violations]
     if broken:
-        raise RuntimeError(f"a law is broken: {broken}")
+        raise RuntimeError(f"a law is broken: {broken[0]}")
 
 
 def _load(kind: SubjectKind, mix: Mix, keys: list[bytes]) -> Load:
