@@ -60,10 +60,8 @@ def _drawn(panels: Sequence[Panel], title: str) -> Iterator[str]:
 
 def _style(number: int) -> Iterator[str]:
     def colours(of: Sequence[str]) -> str:
-        return " ".join(
-            f".s{place} {{ stroke: {of[place % len(of)]} }} text.s{place} {{ fill: {of[place % len(of)]}; stroke: none }}"
-            for place in range(number)
-        )
+        each = [(place, of[place % len(of)]) for place in range(number)]
+        return " ".join(f".s{place} {{ stroke: {c} }} text.s{place} {{ fill: {c}; stroke: none }}" for place, c in each)
 
     yield "<style>"
     yield "text { font: 12px system-ui, sans-serif; fill: #1f2328 } .title { font-size: 14px; font-weight: 600 }"
@@ -100,7 +98,8 @@ def _panel(panel: Panel, subjects: Sequence[str], low: int, high: int) -> Iterat
         yield f'<path class="s{place}" d="{path}"/>'
         for number, value in line:
             yield f'<circle class="mark s{place}" cx="{x(number):.1f}" cy="{y(value):.1f}" r="2.5"/>'
-        yield f'<text class="s{place}" x="{x(line[-1][0]) + 8:.1f}" y="{ends[name] + 4:.1f}">{escape(short(name))}</text>'
+        end = x(line[-1][0]) + 8
+        yield f'<text class="s{place}" x="{end:.1f}" y="{ends[name] + 4:.1f}">{escape(short(name))}</text>'
 
 
 def _apart(places: Mapping[str, float], least: float = 14.0) -> dict[str, float]:

@@ -102,10 +102,10 @@ def show_defects(out: Console, rows: Sequence[Row]) -> None:
     slowest = sorted(calls, key=lambda name: calls[name], reverse=True)
     ninth = sorted(calls.values())[len(calls) * 9 // 10]
     nine_tenths = sorted(seconds.values())[len(seconds) * 9 // 10]
+    half, soon = statistics.median(calls.values()), statistics.median(seconds.values())
     out.print(
-        f"A random walk meets {len(calls)} seeded defects: half of them within {statistics.median(calls.values()):,.0f} "
-        f"judged calls ({statistics.median(seconds.values()):.2f} s), nine of ten within {ninth:,.0f} "
-        f"({nine_tenths:.2f} s).",
+        f"A random walk meets {len(calls)} seeded defects: half of them within {half:,.0f} judged calls, {soon:.2f} s; "
+        f"nine of ten within {ninth:,.0f}, {nine_tenths:.2f} s.",
         markup=False,
     )
     out.print(

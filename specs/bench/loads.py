@@ -90,14 +90,19 @@ def finished(manager: Any, request: Any) -> None:
     getattr(manager, "on_request_finished", lambda request: None)(request)
 
 
-def fill(manager: Any, context: Context, keys: Sequence[bytes], *, tail_first: bool = True) -> None:
-    """Store ``keys``, a thousand in a request."""
-    for at in range(0, len(keys), FILL):
-        batch = keys[at : at + FILL]
+def fill(
+    manager: Any, context: Context, keys: Sequence[bytes], batch_size: int = FILL, *, tail_first: bool = True
+) -> list[Any]:
+    """Store ``keys``, so many in a request, and tell what each was answered."""
+    answers = []
+    for at in range(0, len(keys), batch_size):
+        batch = keys[at : at + batch_size]
         request = begun(manager, context, batch, tail_first=tail_first)
-        manager.prepare_store(batch, request)
-        manager.complete_store(batch, request)
+        answers.append(manager.prepare_store(batch, request))
+        if answers[-1] is not None:
+            manager.complete_store(answers[-1].keys_to_store, request)
         finished(manager, request)
+    return answers
 
 
 @define
@@ -119,8 +124,18 @@ class Load:
 
     def with_mix(self, mix: Mix) -> None:
         """Go on with requests of another size, when none is in flight."""
-        self._end(0)
+        self._end()
         self.mix = mix
+
+    def turn_over(self, keys: Sequence[bytes]) -> list[Any]:
+        """Touch some keys and store as many new ones as there are slots: who goes, and when, shows the whole order.
+
+        In the load itself a touch leaves no trace, for what is touched is loaded next.
+        """
+        self._end()
+        self.manager.touch(hot_of(self.keys, self.mix), self.context("keeper"))
+        few = max(1, len(keys) // 64)  # in which order those go that make room for one request is nobody's affair
+        return fill(self.manager, self.context, keys, few)
 
     def run(self, plan: Plan, hot: list[bytes]) -> float:
         """Seconds of the clock in the calls. A request that has ended is given up within the time, as by any caller."""
@@ -155,8 +170,8 @@ class Load:
             hit, new = copies(known), copies(unknown)
             yield hit, new, begun(self.manager, self.context, hit + new)
 
-    def _end(self, most: int) -> None:
-        while len(self._waiting) > most:
+    def _end(self) -> None:
+        while self._waiting:
             hit, stored, request = self._waiting.popleft()
             self.manager.complete_load(hit, request)
             self.manager.complete_store(stored, request)
