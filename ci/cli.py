@@ -657,6 +657,45 @@ def fetch(subject: tuple[str, ...], key_only: bool) -> int:
     return run_fetch(subject, key_only=key_only)
 
 
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("subject", nargs=-1)
+@click.option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="NAME",
+    help="Only this; several may be given: mixed, calls, evict, slowest, memory, trace, harness.",
+)
+@click.option("--quick", is_flag=True, help="Small sizes and few rounds: a first look, in half a minute.")
+@click.option("--rounds", type=click.IntRange(min=1), metavar="N", help="Of each case. Default: 5; with --quick 3.")
+@click.option(
+    "--trace",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Requests for section trace, in the Mooncake format.",
+)
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the rows there.")
+@click.option("--plots", type=click.Path(path_type=Path), metavar="DIR", help="Write plots there, as SVG.")
+def bench(
+    subject: tuple[str, ...],
+    sections: tuple[str, ...],
+    quick: bool,
+    rounds: int | None,
+    trace: Path | None,
+    json_path: Path | None,
+    plots: Path | None,
+) -> int:
+    """How fast is SUBJECT..., beside others and at the same results? And how fast is the harness?
+
+    Each subject in a process of its own, rounds in an order drawn anew, thread time; what they answer is judged before
+    it is timed. By default impl, impl:linked and the releases 0.23.0, 0.24.0, 0.30.0 and 0.33.0.
+    """
+    from evictable.ci.bench import Options, run_bench
+    from evictable.specs.bench.sections import SUBJECTS
+
+    return run_bench(Options(subject or SUBJECTS, sections, quick, rounds, trace, json_path, plots))
+
+
 @cli.command("bench-monitor")
 @click.argument("subject", nargs=-1)
 @click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)

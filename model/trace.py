@@ -225,6 +225,7 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
 
 _REQUIRED = object()
 _CALL_NAMES = frozenset(CallName)
+_INTEGERS = {int}
 
 
 def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
@@ -281,6 +282,8 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
     name = _typed(number, record, "call", str)
     if name not in _CALL_NAMES:
         raise TraceError(number, f'unknown call "{name}"; known: {", ".join(CallName)}')
+    if name in _PLAIN and _SELDOM.isdisjoint(record):
+        return Call(name, _keys_of_call(number, name, record), _request_of(number, name, record))
     raises_in = _typed(number, record, "raises_in", str, None)
     if raises_in is not None and raises_in not in calls.FAULTS:
         known = ", ".join(calls.FAULTS)
@@ -296,9 +299,7 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
     job = _typed(number, record, "job", int, None)
     if name == calls.FINISH_JOB and job is None:
         raise TraceError(number, f'{name} needs a "job"')
-    keys = _keys(number, "keys", record.get("keys", [])) if name in calls.CALLS_WITH_KEYS else ()
-    if name == calls.LOOKUP and len(keys) != 1:
-        raise TraceError(number, f"lookup names {len(keys)} keys; it takes one")
+    keys = _keys_of_call(number, name, record)
     limit = _typed(number, record, "limit", int, None)
     if limit is not None and limit < 0:
         raise TraceError(number, f'"limit" is {limit}; it is at least 0')
@@ -309,13 +310,10 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
         if not all(place is None or (isinstance(place, int) and not isinstance(place, bool)) for place in positions):
             raise TraceError(number, '"positions" holds integers or null')
     ticket = _typed(number, record, "ticket", int, None)
-    request = _typed(number, record, "request", str, None)
-    if name in calls.CALLS_WITH_REQUEST and request is None:
-        raise TraceError(number, f'{name} needs a "request"')
     return Call(
         name,
         keys,
-        request if name in calls.CALLS_WITH_REQUEST else None,
+        _request_of(number, name, record),
         success=_typed(number, record, "success", bool, True),
         limit=limit,
         positions=None if positions is None else tuple(positions),
@@ -327,10 +325,32 @@ def read_call(number: int, record: Mapping[str, Any]) -> Call:
     )
 
 
+_SELDOM = frozenset({"success", "limit", "positions", "tier", "job", "raises_in", "at", "ticket"})
+"""Fields of a call that most records leave out."""
+_PLAIN = _CALL_NAMES - calls.CALLS_WITH_TIER - {calls.FINISH_JOB}
+"""Calls that need none of them."""
+
+
+def _keys_of_call(number: int, name: str, record: Mapping[str, Any]) -> tuple[Key, ...]:
+    keys = _keys(number, "keys", record.get("keys", [])) if name in calls.CALLS_WITH_KEYS else ()
+    if name == calls.LOOKUP and len(keys) != 1:
+        raise TraceError(number, f"lookup names {len(keys)} keys; it takes one")
+    return keys
+
+
+def _request_of(number: int, name: str, record: Mapping[str, Any]) -> str | None:
+    request: str | None = _typed(number, record, "request", str, None)
+    if name not in calls.CALLS_WITH_REQUEST:
+        return None
+    if request is None:
+        raise TraceError(number, f'{name} needs a "request"')
+    return request
+
+
 def _keys(number: int, name: str, value: Any) -> tuple[Key, ...]:
     if not isinstance(value, list):
         raise TraceError(number, f'"{name}" is {value!r}; expected a list')
-    if set(map(type, value)) == {int} and min(value) >= 0 and max(value) < 2**64:
+    if set(map(type, value)) == _INTEGERS and min(value) >= 0 and max(value) < 2**64:
         return tuple(value)  # the plain case at once: logs hold millions of keys
     for key in value:
         is_index = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**64

@@ -48,9 +48,11 @@ class PairCoverage:
         last = self._last
         if last is not None and _apart(last.request, request):
             self.directly[last.name, name] += 1
+        eventually = self.eventually
         for earlier, requests in self._before.items():
-            if any(_apart(other, request) for other in requests):
-                self.eventually[earlier, name] += 1
+            # `_apart` from any of them: of two one is another than this, and none is also apart from itself.
+            if request is None or len(requests) > 1 or request not in requests:
+                eventually[earlier, name] += 1
         made = self._before.setdefault(name, set())
         if len(made) < 2:
             made.add(request)

@@ -370,7 +370,8 @@ def shrink(job: Mapping[str, Any], send: Send) -> None:
 
 def bench_monitor(job: Mapping[str, Any], send: Send) -> None:
     """Measure a monitor's cost."""
-    from evictable.specs.monitor.bench import Mix, measure
+    from evictable.specs.bench.loads import Mix
+    from evictable.specs.monitor.bench import measure
 
     kind = subjects.load(job["subject"])
     rows = []

@@ -35,10 +35,11 @@ class Sample:
 
 def sample(calls: int) -> Sample:
     gc.collect()
-    return Sample(calls, sys.getallocatedblocks(), _resident())
+    return Sample(calls, sys.getallocatedblocks(), resident())
 
 
-def _resident() -> int:
+def resident() -> int:
+    """Bytes of this process that are in memory."""
     statistics = Path("/proc/self/statm")
     if statistics.exists():
         return int(statistics.read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")

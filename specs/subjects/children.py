@@ -10,7 +10,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 TAIL = 4096
 """Bytes of standard error that are kept."""
@@ -36,10 +36,12 @@ class Child:
     Raises `OSError` if the command cannot be started.
     """
 
-    def __init__(self, words: Sequence[str]) -> None:
+    def __init__(self, words: Sequence[str], environment: Mapping[str, str] | None = None) -> None:
+        """``environment`` is in place of this process's own."""
         # A session of its own: Ctrl-C in a terminal is for us, and would look like a crash.
         self._process = subprocess.Popen(
             words,
+            env=environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -8,9 +8,10 @@ except by `ManagerSubject.perform`.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from itertools import chain
 from operator import index
-from typing import Any
+from typing import Any, ClassVar
 
 from evictable.model import calls
 from evictable.model.calls import Answer, Call, Drained, Event, Gauges, Key, Loaded, Stored
@@ -120,10 +121,9 @@ class Lens:
     def look(self, table: KeyTable, keys: Collection[Key] | None) -> Snapshot:
         blocks = self._blocks(table, keys)
         evictable = None if self._evictable is None else getattr(self._policy, self._evictable)
-        decode = table.decode
         if keys is None:
-            found = {decode(raw): block for raw, block in blocks.items()}
-            listed = None if evictable is None else tuple([decode(raw) for raw in self._in_order(evictable)])
+            found = dict(zip(table.decode_all(blocks), blocks.values(), strict=True))
+            listed = None if evictable is None else table.decode_all(self._in_order(evictable))
         else:
             found, listed_set = {}, set()
             for key in keys:
@@ -155,10 +155,10 @@ class Lens:
             snapshot.full = True
             snapshot.free = tuple(map(_slot, free))
             snapshot.handed_out = handed_out
-            snapshot.order = self._order(blocks, evictable, decode)
+            snapshot.order = self._order(blocks, evictable, table.decode_all)
             counts = getattr(manager, "counts", None)
             if counts is not None:
-                snapshot.tracker = {decode(raw): count for raw, count in counts.items()}
+                snapshot.tracker = dict(zip(table.decode_all(counts), counts.values(), strict=True))
         return snapshot
 
     def _num_resident(self, blocks: Any, keys: Collection[Key] | None) -> int | None:
@@ -175,15 +175,14 @@ class Lens:
             return evictable
         return sorted(evictable, key=lambda raw: (1, ranks[raw], raw) if raw in ranks else (0, raw))
 
-    def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
+    def _order(self, blocks: Any, evictable: Any, decode_all: Callable[[Iterable[bytes]], tuple[Key, ...]]) -> Any:
         policy = self._policy
         if self._is_arc:
-            lists = (policy.t1, policy.t2, policy.b1, policy.b2)
-            return (*(tuple(decode(raw) for raw in part) for part in lists), policy.target_t1_size)
+            return (*map(decode_all, (policy.t1, policy.t2, policy.b1, policy.b2)), policy.target_t1_size)
         ranks = getattr(policy, "_ranks", None)
         if ranks is not None:
-            return tuple(decode(raw) for raw in sorted(ranks, key=lambda raw: (ranks[raw], raw)))
-        return tuple([decode(raw) for raw in (blocks if evictable is None else evictable)])
+            return decode_all(sorted(ranks, key=lambda raw: (ranks[raw], raw)))
+        return decode_all(blocks if evictable is None else evictable)
 
 
 class _Both:
@@ -197,9 +196,11 @@ class _Both:
         block = first.get(raw)
         return block if block is not None else second.get(raw)
 
-    def items(self) -> Any:
-        first, second = self._parts
-        return [*first.items(), *second.items()]
+    def __iter__(self) -> Iterator[Any]:
+        return chain(*self._parts)
+
+    def values(self) -> Any:
+        return chain(self._parts[0].values(), self._parts[1].values())
 
     def __len__(self) -> int:
         return len(self._parts[0]) + len(self._parts[1])
@@ -222,7 +223,7 @@ class GetLens(Lens):
     def _num_resident(self, blocks: Any, keys: Collection[Key] | None) -> int | None:
         return None if keys is not None else len(blocks)
 
-    def _order(self, blocks: Any, evictable: Any, decode: Callable[[bytes], Key]) -> Any:
+    def _order(self, blocks: Any, evictable: Any, decode_all: Callable[[Iterable[bytes]], tuple[Key, ...]]) -> Any:
         return None
 
     def _get(self, raw: bytes) -> Any:
@@ -236,6 +237,20 @@ class ManagerSubject:
     """A live manager behind the vocabulary of calls."""
 
     lens: type[Lens] = Lens
+    methods: ClassVar[Mapping[str, str]] = {
+        calls.LOOKUP: "_lookup",
+        calls.PREPARE_STORE: "_prepare_store",
+        calls.COMPLETE_STORE: "_complete_store",
+        calls.PREPARE_LOAD: "_prepare_load",
+        calls.COMPLETE_LOAD: "_complete_load",
+        calls.TOUCH: "_touch",
+        calls.ON_NEW_REQUEST: "_on_new_request",
+        calls.ON_REQUEST_FINISHED: "_on_request_finished",
+        calls.TAKE_EVENTS: "_take_events",
+        calls.RESET_CACHE: "_reset_cache",
+        calls.GET_STATS: "_get_stats",
+    }
+    """What makes each call. Of names, for a subject is copied once for each transition of an exhaustive search."""
 
     def __init__(self, manager: Any, request_context: Callable[[str], Any], *, events: bool = True) -> None:
         """``request_context`` makes the manager's own request object from a request's id.
@@ -251,19 +266,6 @@ class ManagerSubject:
         self._requests: dict[str | None, Any] = {}
         self._lens = self.lens.on(manager)
         self._faults: Faults | None = None
-        self._perform: dict[str, Callable[[Call], Answer]] = {
-            calls.LOOKUP: self._lookup,
-            calls.PREPARE_STORE: self._prepare_store,
-            calls.COMPLETE_STORE: self._complete_store,
-            calls.PREPARE_LOAD: self._prepare_load,
-            calls.COMPLETE_LOAD: self._complete_load,
-            calls.TOUCH: self._touch,
-            calls.ON_NEW_REQUEST: self._on_new_request,
-            calls.ON_REQUEST_FINISHED: self._on_request_finished,
-            calls.TAKE_EVENTS: self._take_events,
-            calls.RESET_CACHE: self._reset_cache,
-            calls.GET_STATS: self._get_stats,
-        }
 
     @property
     def faults(self) -> Faults:
@@ -285,10 +287,11 @@ class ManagerSubject:
         return getattr(self._manager, "lock", None)
 
     def perform(self, call: Call) -> Answer:
+        make: Callable[[Call], Answer] = getattr(self, self.methods[call.name])
         if call.raises_in not in calls.MANAGER_FAULTS:
-            return self._perform[call.name](call)
+            return make(call)
         with self.faults.armed(call):
-            return self._perform[call.name](call)
+            return make(call)
 
     def exchanges(self) -> tuple[Exchange, ...]:
         return ()

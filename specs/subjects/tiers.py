@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Mapping
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, ClassVar
 
 from evictable.model import calls
 from evictable.model.calls import Answer, Call, Gauges, Key
@@ -19,6 +19,15 @@ from evictable.specs.subjects.scripted import Script, scripted_tiers
 
 class TieredSubject(ManagerSubject):
     """A live manager of tiers behind the vocabulary of calls."""
+
+    methods: ClassVar[Mapping[str, str]] = {
+        **ManagerSubject.methods,
+        calls.ON_SCHEDULE_END: "_on_schedule_end",
+        calls.FILL_TIER: "_fill_tier",
+        calls.DELAY_TIER: "_delay_tier",
+        calls.FINISH_JOB: "_finish_job",
+        calls.PEER_LOOKUP: "_peer_lookup",
+    }
 
     def __init__(
         self,
@@ -42,17 +51,22 @@ class TieredSubject(ManagerSubject):
         self._lens = Lens.on(manager.primary_tier)
         self._step_context = step_context if parameters_of(manager.on_schedule_end) else None
         script.watch(manager.primary_tier)
-        self._perform |= {
-            calls.ON_SCHEDULE_END: self._on_schedule_end,
-            calls.FILL_TIER: script.fill,
-            calls.DELAY_TIER: script.delay,
-            calls.FINISH_JOB: script.finish,
-            calls.PEER_LOOKUP: script.ask,
-        }
 
     def perform(self, call: Call) -> Answer:
         self._script.begin(call)
         return super().perform(call)
+
+    def _fill_tier(self, call: Call) -> Answer:
+        return self._script.fill(call)
+
+    def _delay_tier(self, call: Call) -> Answer:
+        return self._script.delay(call)
+
+    def _finish_job(self, call: Call) -> Answer:
+        return self._script.finish(call)
+
+    def _peer_lookup(self, call: Call) -> Answer:
+        return self._script.ask(call)
 
     def _fault_hosts(self) -> tuple[Any, ...]:
         return self._hosts
