@@ -94,121 +94,151 @@ class Judge:
         """
         model = self.model
         tiered = model if isinstance(model, TieredManager) else None
-        full = self._small
-        if not full:
-            self._until_scan -= 1
-            if self._until_scan <= 0:
-                full, self._until_scan = True, self._scan_every
-        touched = self._touched(call, outcome) if not full else None
+        full = self._is_full()
+        touched = None if full else self._touched(call, outcome)
         if tiered is not None:
-            if touched is not None:
-                touched = tiered.touched(exchanges).union(touched)
-            if tiered.begin(exchanges):  # the subject did as much before the call itself
-                self._known, self._num_events = None, None
-                self._order = None if self._order is None else tiered.order.state()
-            if call.name == calls.PREPARE_LOAD:
-                tiered.loads_hits(call)
+            touched = self._begin_with_tiers(tiered, call, exchanges, touched)
         before = self._known if full and self._known is not None else model.snapshot(touched)
+        misplaced, at_rest_before = model.misplaced(call), model.at_rest
 
-        misplaced = model.misplaced(call)
-        at_rest_before = model.at_rest
-        plan: StorePlan | None = None
-        struck = False
-        faults: Sequence[Breach] = ()
-        fault = call.raises_in in calls.MANAGER_FAULTS
-        refusal = fault and call.name == calls.PREPARE_STORE and outcome is None  # as good as raising
-        if isinstance(outcome, Raised) or refusal:
-            struck = fault
-            may_refuse = struck or model.may_refuse(call)
-            lost = isinstance(outcome, Raised) and outcome.type in calls.LOST
-            excused = (bool(misplaced) or may_refuse) and not lost
-            expected: Outcome = outcome if excused else describe_right(model, call)
-            right = excused
-            if call.name == calls.PREPARE_STORE:
-                plan = model.plan_store(call.keys)
-                model.statistics.certain = False
-            if tiered is not None and not excused:
-                tiered.claims()
-        else:
-            may_refuse = False
-            if call.name == calls.TAKE_EVENTS:
-                faults = self._drain(call, outcome)
-                if tiered is not None:
-                    tiered.end()
-                expected = outcome if isinstance(outcome, Drained) else Drained(())
-                right = outcome == expected and not faults
-            else:
-                good = call if not misplaced else call.with_keys(_without(call.keys, misplaced))
-                expected = model.perform(good, hint=outcome)
-                right = outcome == expected or _alike(outcome, expected)
-                if call.name == calls.PREPARE_STORE:
-                    plan = model.plan
-                    right = right and (outcome is not None or plan is None or not plan.has_room)
-
+        taken = self._take(call, outcome, misplaced, tiered)
         if tiered is not None:
-            faults = (*faults, *tiered.breaches)
-            right = right and not tiered.breaches
+            taken.faults = (*taken.faults, *tiered.breaches)
+            taken.right = taken.right and not tiered.breaches
             self.exercised |= tiered.exercised
-        moved = _own_keys(call, plan) if struck and not self.restores_order else frozenset()
+        moved = _own_keys(call, taken.plan) if taken.struck and not self.restores_order else frozenset()
+
         seen = self.look(touched) if self._shown else None
         # With nothing to compare it to, and nothing wrong, the state is not read again.
-        unread = seen is None and right and self.rows is None
+        unread = seen is None and taken.right and self.rows is None
         after = before if unread else model.snapshot(touched)
         self._known = after if full and not unread else None
-        agrees = seen is None or seen.agrees_with(after)
         refused = isinstance(outcome, Raised) or (outcome is None and call.name == calls.PREPARE_STORE)
-        if refused and seen is not None:
-            agrees = agrees and (self._num_events is None or self._num_events == seen.num_events)
-            if full and model.order.exact and self._order is not None:
-                kept = left_out(self._order, moved), left_out(model.order.state(), moved)
-                agrees = agrees and left_out(seen.order, moved) in kept
+        agrees = seen is None or seen.agrees_with(after)
+        if refused and agrees and seen is not None:
+            agrees = self._is_as_before(seen, moved, full=full)
         if self.rows is not None and before.ref_cnt != after.ref_cnt:
             self._count_rows(call, before, after)
-        self._note(call, outcome, misplaced, plan, seen, refused=refused, at_rest_before=at_rest_before)
+        self._note(call, outcome, misplaced, taken.plan, seen, refused=refused, at_rest_before=at_rest_before)
         order_before, events_before = self._order if full else None, self._num_events
         self._num_events = None if seen is None else seen.num_events
         self._order = None if seen is None else seen.order
         if seen is not None and not full and not agrees:
             # A call may have changed more than it touches: the laws are asked of everything.
             seen, after = self.look(None), model.snapshot(None)
-            before = _all_before(before, after, touched or (), expected, seen)
-        if right and agrees:
-            if struck and not self.restores_order:
-                model.order = AnyOrder.in_place_of(model.order)  # where its own keys are now is not known
-            if isinstance(outcome, Raised) and call.name == calls.PREPARE_STORE and model.admission.threshold > 1:
-                # Whether an offer that raised was counted is left open: follow the subject.
-                shown = self.look(None) if self._shown else None
-                if shown is not None and shown.tracker is not None:
-                    model.admission.follow(shown.tracker)
+            before = _all_before(before, after, touched or (), taken.expected, seen)
+        if taken.right and agrees:
+            self._follow(call, outcome, struck=taken.struck)
             return ()
-        step = Step(
-            call=call,
-            misplaced=misplaced,
-            may_refuse=may_refuse,
-            outcome=outcome,
-            expected=expected,
-            before=before,
-            after=after,
-            seen=seen,
-            order_before=order_before,
-            events_before=events_before,
-            order_after=model.order.state(),
-            plan=plan,
-            at_rest_before=at_rest_before,
-            at_rest_after=model.at_rest,
-            order_is_exact=model.order.exact,
-            may_have_moved=moved,
-            capacity=model.capacity,
-            tiers=0 if tiered is None else tiered.num_tiers,
-            concerned=frozenset() if tiered is None else frozenset(tiered.concerned),
-            breaches=tuple(faults),
-        )
-        broken = tuple(Broken(law, difference) for law in LAWS if (difference := law.check(step)) is not None)
-        if not broken:
-            raise LawlessDifference(
-                f"{call} came to {describe(outcome)}; right: {describe(expected)}; seen {seen}; expected {after}"
+        return _broken(
+            Step(
+                call=call,
+                misplaced=misplaced,
+                may_refuse=taken.may_refuse,
+                outcome=outcome,
+                expected=taken.expected,
+                before=before,
+                after=after,
+                seen=seen,
+                order_before=order_before,
+                events_before=events_before,
+                order_after=model.order.state(),
+                plan=taken.plan,
+                at_rest_before=at_rest_before,
+                at_rest_after=model.at_rest,
+                order_is_exact=model.order.exact,
+                may_have_moved=moved,
+                capacity=model.capacity,
+                tiers=0 if tiered is None else tiered.num_tiers,
+                concerned=frozenset() if tiered is None else frozenset(tiered.concerned),
+                breaches=tuple(taken.faults),
             )
-        return broken
+        )
+
+    def _is_full(self) -> bool:
+        """Whether the next look is one at everything: always in small caches, now and then in others."""
+        if self._small:
+            return True
+        self._until_scan -= 1
+        if self._until_scan > 0:
+            return False
+        self._until_scan = self._scan_every
+        return True
+
+    def _begin_with_tiers(
+        self, tiered: TieredManager, call: Call, exchanges: Sequence[Exchange], touched: Collection[Key] | None
+    ) -> Collection[Key] | None:
+        """Tell the model what manager and tiers said; answers what the call touches with that."""
+        if touched is not None:
+            touched = tiered.touched(exchanges).union(touched)
+        if tiered.begin(exchanges):  # the subject did as much before the call itself
+            self._known, self._num_events = None, None
+            self._order = None if self._order is None else tiered.order.state()
+        if call.name == calls.PREPARE_LOAD:
+            tiered.loads_hits(call)
+        return touched
+
+    def _take(self, call: Call, outcome: Outcome, misplaced: tuple[int, ...], tiered: TieredManager | None) -> _Taken:
+        """Let the model make the call, as ``outcome`` says where there is a choice."""
+        struck = call.raises_in in calls.MANAGER_FAULTS
+        if isinstance(outcome, Raised) or (struck and call.name == calls.PREPARE_STORE and outcome is None):
+            return self._take_refusal(call, outcome, misplaced, tiered, struck=struck)
+        if call.name == calls.TAKE_EVENTS:
+            faults = self._drain(call, outcome)
+            if tiered is not None:
+                tiered.end()
+            drained = outcome if isinstance(outcome, Drained) else Drained(())
+            return _Taken(drained, outcome == drained and not faults, faults=faults)
+        good = call if not misplaced else call.with_keys(_without(call.keys, misplaced))
+        expected = self.model.perform(good, hint=outcome)
+        right = outcome == expected or _alike(outcome, expected)
+        if call.name != calls.PREPARE_STORE:
+            return _Taken(expected, right)
+        plan = self.model.plan
+        return _Taken(expected, right and (outcome is not None or plan is None or not plan.has_room), plan)
+
+    def _take_refusal(
+        self,
+        call: Call,
+        outcome: Outcome,
+        misplaced: tuple[int, ...],
+        tiered: TieredManager | None,
+        *,
+        struck: bool,
+    ) -> _Taken:
+        """The call raised, or answered None under a fault, which is as good."""
+        model = self.model
+        may_refuse = struck or model.may_refuse(call)
+        lost = isinstance(outcome, Raised) and outcome.type in calls.LOST
+        excused = (bool(misplaced) or may_refuse) and not lost
+        expected: Outcome = outcome if excused else describe_right(model, call)
+        plan = None
+        if call.name == calls.PREPARE_STORE:
+            plan = model.plan_store(call.keys)
+            model.statistics.certain = False
+        if tiered is not None and not excused:
+            tiered.claims()
+        return _Taken(expected, excused, plan, may_refuse=may_refuse, struck=struck)
+
+    def _is_as_before(self, seen: Snapshot, moved: frozenset[Key], *, full: bool) -> bool:
+        """Whether a refusal left events and order alone, but for the keys that may have moved."""
+        if self._num_events is not None and self._num_events != seen.num_events:
+            return False
+        order = self.model.order
+        if not full or not order.exact or self._order is None:
+            return True
+        return left_out(seen.order, moved) in (left_out(self._order, moved), left_out(order.state(), moved))
+
+    def _follow(self, call: Call, outcome: Outcome, *, struck: bool) -> None:
+        """After a call that was right: what it left open, the subject decides."""
+        model = self.model
+        if struck and not self.restores_order:
+            model.order = AnyOrder.in_place_of(model.order)  # where its own keys are now is not known
+        if isinstance(outcome, Raised) and call.name == calls.PREPARE_STORE and model.admission.threshold > 1:
+            # Whether an offer that raised was counted is left open.
+            shown = self.look(None) if self._shown else None
+            if shown is not None and shown.tracker is not None:
+                model.admission.follow(shown.tracker)
 
     def _touched(self, call: Call, outcome: Outcome) -> Collection[Key]:
         if call.name == calls.RESET_CACHE:
@@ -271,6 +301,31 @@ class Judge:
                 exercised.add("progress")
         elif call.name == calls.TAKE_EVENTS and isinstance(outcome, Drained) and outcome.events:
             exercised.update(("events-replay", "events-once"))
+
+
+@define
+class _Taken:
+    """What the model made of a call and its outcome."""
+
+    expected: Outcome
+    right: bool
+    plan: StorePlan | None = None
+    """Of `prepare_store`."""
+    faults: Sequence[Breach] = ()
+    may_refuse: bool = False
+    struck: bool = False
+    """Something was to raise in the call, which refused or raised."""
+
+
+def _broken(step: Step) -> tuple[Broken, ...]:
+    """The laws that a step breaks that is not right. Raises `LawlessDifference` if there is none."""
+    broken = tuple(Broken(law, difference) for law in LAWS if (difference := law.check(step)) is not None)
+    if not broken:
+        raise LawlessDifference(
+            f"{step.call} came to {describe(step.outcome)}; right: {describe(step.expected)}; "
+            f"seen {step.seen}; expected {step.after}"
+        )
+    return broken
 
 
 _OF_EVERY_CALL = ("slots-conserved", "ref-floor", "capacity", "legal-step")
