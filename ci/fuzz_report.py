@@ -262,8 +262,8 @@ def markdown(campaign: Campaign) -> Iterator[str]:
 # --- Prometheus ---
 
 
-def serve_metrics(campaign: Campaign, address: str, port: int) -> None:
-    """Answer Prometheus until the process ends. Raises `UsageError`."""
+def serve_metrics(campaign: Campaign, address: str, port: int) -> int:
+    """Answer Prometheus until the process ends, at the port that is returned. Raises `UsageError`."""
     try:
         from prometheus_client import CollectorRegistry, start_http_server
         from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -300,8 +300,9 @@ def serve_metrics(campaign: Campaign, address: str, port: int) -> None:
     registry = CollectorRegistry()
     registry.register(Collector())
     try:
-        start_http_server(port, address, registry)
+        server, _ = start_http_server(port, address, registry)
     except OSError as error:
         raise UsageError(
             f"--metrics-port {port}: cannot be had at {address} ({error.strerror}); give another"
         ) from error
+    return int(server.server_port)

@@ -117,14 +117,7 @@ def _few(number: int) -> int:
 
 # --- branches ---
 
-_OURS = Path(evictable.specs.__file__).parent.parent
-_NOT_THE_SUBJECT = tuple(
-    str(place)
-    for place in (
-        *(_OURS / name for name in ("model", "specs", "ci")),
-        *(Path(path).resolve().parent for path in (evictable.specs.__file__,)),
-    )
-)
+_OURS = tuple(str(Path(evictable.specs.__file__).parent.parent / house) for house in ("model", "specs", "ci"))
 _STANDARD = sysconfig.get_path("stdlib")
 _LIBRARIES = ("attr", "attrs", "hypothesis")
 
@@ -166,7 +159,7 @@ class Branches:
 
 
 def _is_of_subject(file: str) -> bool:
-    if file.startswith(("<attrs", "<frozen")) or file.startswith(_NOT_THE_SUBJECT):
+    if file.startswith((*_OURS, "<attrs", "<frozen", "<string>")):
         return False
     if "site-packages" in file:
         return Path(file.partition("site-packages")[2]).parts[1:2] not in [(name,) for name in _LIBRARIES]

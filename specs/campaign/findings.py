@@ -10,7 +10,7 @@ from typing import Any
 
 from attrs import define, field
 
-from evictable.specs.campaign.places import Place
+from evictable.specs.campaign.places import SHRINK, Place
 
 Key = tuple[Place, str]
 """The place and the shape, see `evictable.specs.campaign.scout.shape_of`."""
@@ -95,7 +95,7 @@ class Findings:
             )
             if self._offer(found):
                 news.append(self.found[place, found.shape])
-        if unit["engine"] != "shrink":
+        if unit["engine"] != SHRINK:
             for shape, times in result.get("times", {}).items():
                 if (place, shape) in self.found:
                     self.found[place, shape].times += times

@@ -39,7 +39,8 @@ class ScoutedSession(Session):
     scout: Scout | None = None
     before_rest: int | None = None
     """How many calls were made when the run was brought to rest."""
-    reached: set[int] = field(factory=set)
+    reached: dict[int, int] = field(factory=dict)
+    """Features, and the number of the call that was the first to reach each."""
 
     def allows(self, call: Call) -> bool:
         return (self.scout is None or call.name not in self.scout.without) and super().allows(call)
@@ -50,7 +51,8 @@ class ScoutedSession(Session):
         injected = self.records[-1].call.raises_in is not None
         if isinstance(outcome, Raised) and outcome.type == "MemoryError" and not injected:
             raise OutOfMemory
-        self.reached.add(state_feature(before, call, outcome, self.judge.model, self.promises))
+        feature = state_feature(before, call, outcome, self.judge.model, self.promises)
+        self.reached.setdefault(feature, len(self.records))
         return outcome
 
     def finish(self) -> None:
@@ -124,13 +126,15 @@ class Scout:
             }
 
     def _keep(self, session: ScoutedSession) -> None:
-        """Into the corpus goes what has reached something, without the calls that brought it to rest."""
-        reached = session.reached | self.branches.seen
+        """Into the corpus goes what has reached something, up to there, without the calls that brought it to rest."""
+        everything = len(session.records)
+        reached = dict.fromkeys(self.branches.seen, everything) | session.reached
         self.branches.seen.clear()
-        fresh = [feature for feature in reached if feature not in self.known]
-        calls = [record.call for record in session.records[: session.before_rest]][:LONGEST_KEPT]
-        if fresh and calls and len(self.kept) < MOST_KEPT:
+        fresh = {feature: call for feature, call in reached.items() if feature not in self.known}
+        last = min(max(fresh.values(), default=0), session.before_rest or everything, LONGEST_KEPT)
+        if last and len(self.kept) < MOST_KEPT:
             self.known.add(fresh)
             self.new.add(fresh)
             head = head_of(self.kind, session.setup, session.profile, self.discipline)
-            self.kept.append(list(traces.write(traces.Trace(head, tuple(map(traces.Entry, calls))))))
+            entries = tuple(traces.Entry(record.call) for record in session.records[:last])
+            self.kept.append(list(traces.write(traces.Trace(head, entries))))
