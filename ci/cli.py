@@ -531,6 +531,12 @@ def soak(
 @click.argument("subject", nargs=-1)
 @click.option("--for", "duration", metavar="TIME", help="90s, 10m, 8h, earlier runs in DIR included. Default: 10m.")
 @click.option("--max-units", type=click.IntRange(min=1), metavar="N", help="Units of work, likewise.")
+@click.option(
+    "--unit-calls",
+    type=click.IntRange(min=1),
+    metavar="N",
+    help="Calls in a unit, at most: for a slow subject. Default: some thousands.",
+)
 @click.option("--workers", type=click.IntRange(min=1), metavar="N", help="Processes. Default: one for each processor.")
 @click.option(
     "--dir",
@@ -595,6 +601,7 @@ def fuzz(
     subject: tuple[str, ...],
     duration: str | None,
     max_units: int | None,
+    unit_calls: int | None,
     workers: int | None,
     folder: Path,
     policy: str,
@@ -652,6 +659,7 @@ def fuzz(
         profile=profile,
         seed=seed,
         memory=memory,
+        most_calls=unit_calls,
         expectations=() if expect_path is None else read_expectations(expect_path),
         json_path=json_path,
     )

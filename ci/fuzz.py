@@ -20,14 +20,14 @@ from evictable.ci.expectations import Expectation
 from evictable.ci.files import file_name, write_json, write_text
 from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, Inconclusive, run_jobs
 from evictable.ci.report import console
-from evictable.ci.units import OTHER_VERSION, Pool, Result
+from evictable.ci.units import Pool, Result
 from evictable.model.trace import write
 from evictable.specs import subjects
 from evictable.specs.campaign.findings import Finding, Findings
 from evictable.specs.campaign.journal import HEAD, Journal, locked
 from evictable.specs.campaign.places import POLICY, SHRINK, Place
 from evictable.specs.campaign.planner import Planner, Tally
-from evictable.specs.campaign.units import Unit, version
+from evictable.specs.campaign.units import OTHER_VERSION, Unit, version
 from evictable.specs.errors import UsageError
 
 WINDOW = 32
@@ -49,6 +49,8 @@ class Options:
     profile: str = "auto"
     seed: int = 0
     memory: int = 4096
+    most_calls: int | None = None
+    """Of a unit."""
     expectations: tuple[Expectation, ...] = ()
     json_path: Path | None = None
 
@@ -189,6 +191,7 @@ class Campaign:
             "window": max(WINDOW, 3 * size),
             "profile": options.profile,
             "memory": options.memory,
+            "unit_calls": options.most_calls,
             "places": [place.record() for place in options.places],
         }
         if not options.places:
@@ -202,7 +205,7 @@ class Campaign:
         try:
             head = json.loads(path.read_text(encoding="utf-8"))
             places = tuple(Place(**one) for one in head["places"])
-            kept = {name: head[name] for name in ("evictable", "seed", "profile", "window", "memory")}
+            kept = {name: head[name] for name in ("evictable", "seed", "profile", "window", "memory", "unit_calls")}
         except FileNotFoundError as error:
             raise UsageError(f"{path.parent}: holds no campaign; give the --dir of one") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
@@ -228,7 +231,9 @@ class Campaign:
         self.places = tuple(Place(**one) for one in self.head["places"])
         self.tallies = {place: Tally() for place in self.places}
         head = self.head
-        self._planner = Planner(self.places, head["seed"], head["window"], head["profile"], head["memory"])
+        self._planner = Planner(
+            self.places, head["seed"], head["window"], head["profile"], head["memory"], head["unit_calls"]
+        )
         self._journal = Journal(self.options.folder)
         entries = {}
         for entry in self._journal.read():

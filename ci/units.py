@@ -13,14 +13,13 @@ from attrs import define, field
 
 from evictable.ci.jobs import Inconclusive, run_jobs
 from evictable.specs import subjects
-from evictable.specs.campaign.units import Unit, version
+from evictable.specs.campaign.units import Unit
 from evictable.specs.errors import UsageError
 
 SILENCE = 60.0
 """Seconds without a word after which a unit counts as hung."""
 RETRIES = 2
 """How often a unit is done again that an executor has lost."""
-OTHER_VERSION = "version"
 _FIELDS = frozenset({"shape", "law", "fault", "call", "broken", "size", "shrunk", "repeats", "trace"})
 
 Result = Mapping[str, Any]
@@ -37,9 +36,6 @@ def perform(unit: Mapping[str, Any], stop: threading.Event | None = None) -> dic
     when ``stop`` is set.
     """
     number = unit["number"]
-    if unit["evictable"] != version():
-        message = f"a worker has evictable {version()}, and the campaign is of {unit['evictable']}"
-        return {"unit": number, "problem": {"kind": OTHER_VERSION, "message": message}}
     try:
         subjects.prepare(unit["place"]["subject"], lambda line: None)
     except UsageError as error:

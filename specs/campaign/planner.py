@@ -130,6 +130,8 @@ class Planner:
     window: int
     profile: str = "auto"
     memory: int = 0
+    most_calls: int | None = None
+    """Of a unit, if fewer than usual."""
     folded: int = 0
     """The results of so many units, from the first on, have been taken in."""
     results: dict[int, tuple[Mapping[str, Any], Mapping[str, Any]]] = field(factory=dict)
@@ -216,6 +218,7 @@ class Planner:
             engines = site.engines()
             (engine,) = draw.choices(engines, [WEIGHTS[engine] for engine in engines])
         scope = site.next_scope
+        calls_of = CALLS_OF_POLICIES if site.place.level == POLICY else CALLS
         self._taken(site.place, engine)
         plain = ready is not None or engine == EXHAUSTIVE or site.place.level == POLICY
         best = self._best_of(site.place)
@@ -224,7 +227,7 @@ class Planner:
             site.place,
             engine,
             draw.getrandbits(32),
-            max_calls=(CALLS_OF_POLICIES if site.place.level == POLICY else CALLS)[engine],
+            max_calls=min(calls_of[engine], self.most_calls or calls_of[engine]),
             profile=self.profile,
             capacity=None if plain or draw.random() < 0.6 else draw.choice(CAPACITIES),
             without=() if plain or draw.random() < 0.3 else _dropped(draw),

@@ -22,7 +22,7 @@ from evictable.specs.campaign.corpus import extensions
 from evictable.specs.campaign.features import Bits
 from evictable.specs.campaign.places import CORPUS, POLICY, SHRINK
 from evictable.specs.campaign.scout import OutOfMemory, Scout, shape_of
-from evictable.specs.campaign.units import Unit
+from evictable.specs.campaign.units import OTHER_VERSION, Unit, version
 from evictable.specs.counterexamples import head_of, trace_of
 from evictable.specs.errors import UsageError
 from evictable.specs.recorded import setup_of
@@ -42,6 +42,12 @@ def fuzz(job: Mapping[str, Any], send: Send) -> None:
 
     Raises `UsageError` if its subject cannot be loaded, or cannot be searched so.
     """
+    planned_by = job["unit"]["evictable"]
+    if planned_by != version():
+        message = f"a worker has evictable {version()}, and the campaign is of {planned_by}: it ends here"
+        problem = {"kind": OTHER_VERSION, "message": message}
+        send({"kind": "result", "unit": job["unit"]["number"], "problem": problem})
+        return
     unit = Unit.of(job["unit"])
     if not unit.place.subject.startswith("stdio:"):  # its process may set aside more than it ever uses
         _bound_memory(unit.memory)

@@ -15,6 +15,8 @@ import evictable.specs
 from evictable.specs.campaign.places import Place
 
 VERSION = 1
+OTHER_VERSION = "version"
+"""The kind of problem of a unit that came to another version."""
 
 
 @cache
