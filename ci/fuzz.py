@@ -106,9 +106,8 @@ class Campaign:
 
     def show(self) -> int:
         """What the folder says, without searching; of a campaign that runs, too."""
-        self._read_head()
+        self._read_head(any_version=True)
         self._load()
-        self._mark_expected()
         self._report()
         return self.exit_code
 
@@ -199,7 +198,7 @@ class Campaign:
         write_json(path, self.head)
         self._load()
 
-    def _read_head(self) -> None:
+    def _read_head(self, *, any_version: bool = False) -> None:
         """The campaign of the folder. Raises `UsageError` unless it is the one that is asked for."""
         path, options = self.options.folder / HEAD, self.options
         try:
@@ -210,7 +209,7 @@ class Campaign:
             raise UsageError(f"{path.parent}: holds no campaign; give the --dir of one") from error
         except (OSError, ValueError, KeyError, TypeError) as error:
             raise UsageError(f"{path}: is no campaign's ({error!r}); give another --dir") from error
-        if kept["evictable"] != version():
+        if kept["evictable"] != version() and not any_version:
             raise UsageError(
                 f"{path.parent}: is a campaign of evictable {kept['evictable']}, and this is {version()}: give another "
                 "--dir"

@@ -60,7 +60,7 @@ def test_a_good_manager_conforms_and_the_campaign_goes_on_where_it_was(evictable
 
 
 def test_killed_and_taken_up_again_it_has_found_the_same(evictable: Run, folder: Path) -> None:
-    command = ("fuzz", "mutant:touch-forwards", *ONE_PLACE, "--max-units", 3, "--workers", 2)
+    command = ("fuzz", "mutant:touch-forwards", *ONE_PLACE, "--max-units", 2, "--workers", 2)
     evictable(*command, "--dir", "whole")
     process = subprocess.Popen(
         [SCRIPT, *map(str, (*command, "--dir", "killed"))], cwd=folder, stderr=subprocess.PIPE, text=True
@@ -71,7 +71,7 @@ def test_killed_and_taken_up_again_it_has_found_the_same(evictable: Run, folder:
     process.wait()
     process.stderr.close()
     assert not (folder / "killed" / "summary.json").exists()
-    assert 1 == evictable("fuzz", "--max-units", 3, "--dir", "killed").returncode
+    assert 1 == evictable("fuzz", "--max-units", 2, "--dir", "killed").returncode
     assert found(folder, "whole") == found(folder, "killed")
 
 
