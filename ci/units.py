@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib
-import json
 import threading
 from collections.abc import Callable, Mapping
 from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
@@ -12,6 +11,8 @@ from typing import Any
 from attrs import define, field
 
 from evictable.ci.jobs import Inconclusive, run_jobs
+from evictable.model.policy_trace import is_policy_trace, read_policy_trace
+from evictable.model.trace import read
 from evictable.specs import subjects
 from evictable.specs.campaign.units import Unit
 from evictable.specs.errors import UsageError
@@ -59,22 +60,29 @@ def perform(unit: Mapping[str, Any], stop: threading.Event | None = None) -> dic
 
 
 def checked(unit: Unit, result: Any) -> Result:
-    """``result`` if it is one of ``unit``, else one that says that it is not."""
-    problem = _wrong(unit, result)
-    if problem is None:
+    """``result`` without what is no finding; that there was such a thing, or that it is no result, is a problem."""
+    if not isinstance(result, Mapping) or result.get("unit") != unit.number or "problem" not in result:
+        return {"unit": unit.number, "problem": _nonsense(unit, "what is no result of it")}
+    findings = result.get("findings", ())
+    wrong = {place: told for place, found in enumerate(findings) if (told := _wrong(found)) is not None}
+    if not wrong:
         return dict(result)
-    return {"unit": unit.number, "problem": {"kind": "nonsense", "message": f"{unit.name} answered {problem}"}}
+    kept = [found for place, found in enumerate(findings) if place not in wrong]
+    problem = result["problem"] or _nonsense(unit, next(iter(wrong.values())))
+    return {**result, "findings": kept, "problem": problem}
 
 
-def _wrong(unit: Unit, result: Any) -> str | None:
-    if not isinstance(result, Mapping) or result.get("unit") != unit.number:
-        return "what is no result of it"
-    if "problem" not in result:
-        return "without saying whether there was a problem"
+def _nonsense(unit: Unit, what: str) -> dict[str, str]:
+    return {"kind": "nonsense", "message": f"{unit.name} answered {what}"}
+
+
+def _wrong(found: Any) -> str | None:
+    """Why that is no finding."""
+    if not isinstance(found, Mapping) or not set(found) >= _FIELDS:
+        return "a finding without what belongs to one"
     try:
-        for found in result.get("findings", ()):
-            if not set(found) >= _FIELDS or not isinstance(json.loads(found["trace"][0]), dict) or not found["size"]:
-                return "a finding without what belongs to one"
+        lines = found["trace"]
+        read_policy_trace(lines) if is_policy_trace(lines[0]) else read(lines)
     except (TypeError, ValueError, IndexError) as error:
         return f"a finding that cannot be read ({error})"
     return None

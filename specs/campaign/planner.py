@@ -15,14 +15,11 @@ from typing import Any
 from attrs import define, field
 
 from evictable.model import calls
-from evictable.model import trace as traces
 from evictable.specs.campaign.features import Bits
 from evictable.specs.campaign.findings import Findings, Key
 from evictable.specs.campaign.places import CORPUS, POLICY, SHRINK, Place
-from evictable.specs.campaign.scout import shape_of
 from evictable.specs.campaign.units import Unit
 from evictable.specs.search import EXHAUSTIVE, HYPOTHESIS, RANDOM, SCHEDULER, untouched
-from evictable.specs.shrink import fault_of
 
 CALLS = {RANDOM: 12_000, CORPUS: 8000, SCHEDULER: 8000, HYPOTHESIS: 2500, EXHAUSTIVE: 60_000}
 """Of a unit: one or two seconds."""
@@ -199,7 +196,7 @@ class Planner:
             "place": list(self.places).index(unit.place),
             "engine": unit.engine,
             "seed": unit.seed,
-            "shape": self._shape_of(unit) if unit.engine == SHRINK else None,
+            "shape": unit.shape,
         }
 
     # --- planning ---
@@ -271,7 +268,7 @@ class Planner:
         }
 
     def _shrinking(self, number: int) -> Unit:
-        (place, _), trace, law = self.to_shrink.popleft()
+        (place, shape), trace, law = self.to_shrink.popleft()
         return Unit(
             number,
             place,
@@ -280,12 +277,9 @@ class Planner:
             profile=self.profile,
             parents=(tuple(trace),),
             law=law,
+            shape=shape,
             memory=self.memory,
         )
-
-    def _shape_of(self, unit: Unit) -> str:
-        made = traces.read(unit.parents[0]).calls
-        return shape_of(unit.law, fault_of(made), made[-1].name)
 
     # --- taking in ---
 

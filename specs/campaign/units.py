@@ -58,6 +58,8 @@ class Unit:
     """Shapes that are known, and in how many calls: only a shorter one is news."""
     law: str = ""
     """Of a shrinking unit: what ``parents[0]`` breaks."""
+    shape: str | None = None
+    """Likewise: which finding that is."""
     memory: int = 0
     """MiB that the process may take; 0 is no limit."""
 

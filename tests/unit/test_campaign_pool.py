@@ -23,7 +23,7 @@ FOUND = {
     "size": [1],
     "shrunk": False,
     "repeats": True,
-    "trace": ["{}", "{}"],
+    "trace": ['{"evictable_trace": 1, "capacity": 2}', '{"call": "lookup", "request": "r1", "keys": [0]}'],
 }
 
 
@@ -52,7 +52,7 @@ def test_a_result_comes_back_as_it_is(pool_that: Callable[[Any], Pool]) -> None:
     [
         (None, "unit 7 (random, seed 0) answered what is no result of it"),
         ({"unit": 8, "problem": None}, "unit 7 (random, seed 0) answered what is no result of it"),
-        ({"unit": 7}, "unit 7 (random, seed 0) answered without saying whether there was a problem"),
+        ({"unit": 7}, "unit 7 (random, seed 0) answered what is no result of it"),
         (
             {"unit": 7, "problem": None, "findings": [{"law": "answer"}]},
             "unit 7 (random, seed 0) answered a finding without what belongs to one",
@@ -65,7 +65,13 @@ def test_a_result_comes_back_as_it_is(pool_that: Callable[[Any], Pool]) -> None:
 )
 def test_what_is_no_result_is_a_problem(answer: Any, said: str, pool_that: Callable[[Any], Pool]) -> None:
     _, result = come_back(pool_that(lambda unit: answer))
-    assert {"unit": 7, "problem": {"kind": "nonsense", "message": said}} == result
+    assert {"kind": "nonsense", "message": said} == result["problem"]
+    assert [] == result.get("findings", [])
+
+
+def test_what_else_it_found_is_kept(pool_that: Callable[[Any], Pool]) -> None:
+    _, result = come_back(pool_that(lambda unit: {"unit": 7, "problem": None, "findings": [{}, FOUND]}))
+    assert ([FOUND], "nonsense") == (result["findings"], result["problem"]["kind"])
 
 
 def test_a_unit_that_is_lost_is_done_again(pool_that: Callable[[Any], Pool]) -> None:
