@@ -6,13 +6,19 @@ import json
 import os
 import signal
 import subprocess
+import urllib.request
 from pathlib import Path
 from typing import Any
 
 import pytest
 from commandline import SCRIPT, Run
 
+from evictable.ci.fuzz import Campaign, Options
+from evictable.ci.fuzz_report import serve_metrics
 from evictable.specs.campaign.journal import locked
+from evictable.specs.campaign.places import MANAGER, places_of
+from evictable.specs.campaign.planner import Tally
+from evictable.specs.errors import UsageError
 
 ONE_PLACE = (
     *("--policy", "lru", "--discipline", "contract", "--tiers", 0, "--store-threshold", 1, "--level", "manager"),
@@ -174,3 +180,17 @@ def test_a_dask_cluster_finds_the_same(evictable: Run, folder: Path) -> None:
         run = evictable(*command, "--dir", "there", "--dask", cluster.scheduler_address)
     assert 1 == run.returncode
     assert found(folder, "here") == found(folder, "there")
+
+
+def test_prometheus_is_answered(folder: Path) -> None:
+    campaign = Campaign(Options(places_of(["impl"], ["lru"], ["contract"], [0], [1], [MANAGER]), folder / "c"))
+    campaign.tallies = {place: Tally(units=1, calls=7) for place in campaign.options.places}
+    campaign.done = {0, 1}
+    port = serve_metrics(campaign, "127.0.0.1", 0)
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as answer:
+        told = answer.read().decode()
+    assert "evictable_fuzz_units_total 2.0" in told
+    assert "evictable_fuzz_calls_total 7.0" in told
+    assert 'evictable_fuzz_reached{place="impl lru contract"} 0.0' in told
+    with pytest.raises(UsageError, match="give another"):
+        serve_metrics(campaign, "127.0.0.1", port)
