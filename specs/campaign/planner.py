@@ -27,6 +27,8 @@ CALLS_OF_POLICIES = {RANDOM: 4000, EXHAUSTIVE: 20_000}
 WEIGHTS = {RANDOM: 4, CORPUS: 6, SCHEDULER: 3, HYPOTHESIS: 2, EXHAUSTIVE: 2}
 TRIES = 2
 """How often a shape is shrunk from another run, however long that is; later ones only if they are shorter."""
+SHORT = 4
+"""Calls of a shrunk finding that is not worth another try."""
 PARENTS = 8
 MOST_OF_CORPUS = 512
 """Traces that are kept of a place: the oldest, which others began with, give way to newer ones."""
@@ -155,8 +157,11 @@ class Planner:
     def plan(self, number: int) -> Unit | None:
         """The unit with that number; ``None`` if there is no place left to search."""
         self._fold(number - self.window)
-        if self.to_shrink and number % 2:
-            return self._shrinking(number)
+        while number % 2 and self.to_shrink:
+            if self._is_short(self.to_shrink[0][0]):  # shrunk meanwhile, by what was shrunk for another law
+                self.to_shrink.popleft()
+            else:
+                return self._shrinking(number)
         return self._searching(number)
 
     def plan_shrinking(self, number: int) -> Unit | None:
@@ -173,9 +178,9 @@ class Planner:
         number, place = entry["unit"], self.places[entry["place"]]
         self._fold(number - self.window)
         if entry["engine"] == SHRINK:
-            for one in self.to_shrink:
-                if one[0] == (place, entry["shape"]):
-                    self.to_shrink.remove(one)
+            wanted = place, entry["shape"]
+            while any(key == wanted for key, _, _ in self.to_shrink):
+                if self.to_shrink.popleft()[0] == wanted:
                     break
         else:
             self._taken(place, entry["engine"])
@@ -200,6 +205,10 @@ class Planner:
         }
 
     # --- planning ---
+
+    def _is_short(self, key: Key) -> bool:
+        found = self.findings.found[key]
+        return found.shrunk and found.calls <= SHORT
 
     def _searching(self, number: int) -> Unit | None:
         draw = Random(f"{self.seed} {number}")

@@ -123,13 +123,27 @@ def test_what_is_found_is_shrunk_a_few_times_and_then_only_if_it_is_shorter() ->
         made: dict[str, Any] = {"unit": number, "problem": None}
         if unit.engine == SHRINK:
             tried.append(number)
-            made["findings"] = [found(4, shrunk=True)]
+            made["findings"] = [found(5, shrunk=True)]
         elif unit.place == PLACES[0]:
-            made["findings"] = [found(5)]
+            made["findings"] = [found(6)]
         plans.take(plans.entry(unit), made)
     assert TRIES == len(tried)
     settled = [unit.settled for number in range(40, 60) if (unit := plans.plan(number)) and unit.place == PLACES[0]]
-    assert {"answer (lookup)": 4} in settled
+    assert {"answer (lookup)": 5} in settled
+
+
+def test_what_is_shrunk_to_a_few_calls_is_not_tried_again() -> None:
+    plans = planner(PLACES[:1])
+    engines = []
+    for number in range(2 * WINDOW + 2):
+        unit = plans.plan(number)
+        assert unit is not None
+        engines.append(unit.engine)
+        made = found(2, shrunk=True) if unit.engine == SHRINK else found(9)
+        plans.take(plans.entry(unit), {"unit": number, "problem": None, "findings": [made]})
+    assert SHRINK in engines
+    plans.fold_all()
+    assert SHRINK != getattr(plans.plan(2 * WINDOW + 3), "engine", None)
 
 
 def test_what_is_left_at_the_end_is_shrunk_then() -> None:
