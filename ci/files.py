@@ -13,8 +13,11 @@ from typing import IO, Any
 from evictable.specs.errors import UsageError
 
 
-def write_text(path: Path, lines: Iterable[str]) -> None:
-    """Put a file in place by a rename, so that a killed run leaves the old one. Raises `UsageError`."""
+def write_text(path: Path, lines: Iterable[str], *, durable: bool = False) -> None:
+    """Put a file in place by a rename, so that a killed run leaves the old one; ``durable``: it is on the disk then.
+
+    Raises `UsageError`.
+    """
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe: a rename would put a file in its place.
@@ -28,6 +31,9 @@ def write_text(path: Path, lines: Iterable[str]) -> None:
         try:
             with os.fdopen(handle, "w", encoding="utf-8") as file:
                 _write(file, lines)
+                if durable:
+                    file.flush()
+                    os.fsync(file.fileno())
             Path(name).chmod(0o644)
             Path(name).replace(target)
         except BaseException:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from attrs import define, evolve, field, frozen
 
@@ -42,6 +42,21 @@ INDISPENSABLE = ("answer", "pinned-stays", "progress")
 """A search that has not put these to the test is inconclusive: nothing was evicted, or hardly anything called."""
 INDISPENSABLE_ROWS = ("begin store", "commit store", "pin an idle block", "unpin for the last time", "evict")
 INDISPENSABLE_WITH_TIERS = (*INDISPENSABLE, "pin-has-job", "hit-loads", "tier-drains", "slot-contents")
+
+
+def untouched(
+    tiers: int, discipline: str, exercised: Collection[str], rows: Collection[str] | None, *, struck: bool
+) -> tuple[str, ...]:
+    """What a search needs to have met and has not, having put ``exercised`` laws and ``rows`` of the life cycle to
+    the test (``None``: rows were not counted); ``struck``: some fault was."""
+    needed = INDISPENSABLE_WITH_TIERS if tiers else INDISPENSABLE
+    laws = tuple(law for law in needed if law not in exercised)
+    left = tuple(row for row in INDISPENSABLE_ROWS if rows is not None and row not in rows)
+    hostile = discipline == HOSTILE and not tiers
+    faults = ("any fault",) if hostile and not struck else ()
+    unjudged = ("all-or-nothing",) if hostile and "all-or-nothing" not in exercised else ()
+    return (*laws, *left, *faults, *unjudged)
+
 
 FURTHER_TRIES = 40
 """How many more times a law is shrunk from another place: a shorter sequence may hide behind another start."""
@@ -147,13 +162,14 @@ class Search:
     def untouched(self) -> tuple[str, ...]:
         """What did not occur, though without it nothing was tried: laws, rows of the life cycle, for hostile callers
         a fault."""
-        needed = INDISPENSABLE_WITH_TIERS if self.task.setup.tiers else INDISPENSABLE
-        laws = tuple(law for law in needed if law not in self.exercised)
-        rows = tuple(row for row in INDISPENSABLE_ROWS if self.exercise.runs and not self.exercise.rows[row])
-        hostile = self.task.discipline == HOSTILE and not self.task.setup.tiers
-        faults = ("any fault",) if hostile and not self.strikes.struck else ()
-        unjudged = ("all-or-nothing",) if hostile and "all-or-nothing" not in self.exercised else ()
-        return (*laws, *rows, *faults, *unjudged)
+        taken = [row for row, times in self.exercise.rows.items() if times]
+        return untouched(
+            self.task.setup.tiers,
+            self.task.discipline,
+            self.exercised,
+            taken if self.exercise.runs else None,
+            struck=bool(self.strikes.struck),
+        )
 
     @property
     def not_exercised(self) -> tuple[str, ...]:

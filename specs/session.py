@@ -22,6 +22,8 @@ from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 MOST_STEPS = 24
 """Scheduler steps within which jobs that have ended are heard of, and within which a circle shows."""
 
+RESTING = ("rest", "waiting")
+"""The requests that bring a run to rest: nobody else may have their names."""
 SCAN_EVERY = 128
 """Calls between two full looks in a search, whose episodes are short."""
 
@@ -115,7 +117,7 @@ class Session:
         if self.setup.tiers and promises.live and self.setup.capacity <= SMALL:  # else nobody could read it
             # Not a new one, and not in a fresh cache: which blocks make room depends on what has been.
             yield from self._wait_to_be_served(min(promises.live, key=str))
-        request = "rest"
+        request = RESTING[0]
         yield Call(calls.ON_NEW_REQUEST, request=request)
         used = [key for record in self.records for key in record.call.keys if isinstance(key, int)]
         first = max(used, default=-1) + 1
@@ -127,9 +129,9 @@ class Session:
         if self.setup.tiers:
             yield Call(calls.ON_REQUEST_FINISHED, request=request)
             yield from self._until_tiers_rest()
-            yield Call(calls.ON_NEW_REQUEST, request="waiting")
+            yield Call(calls.ON_NEW_REQUEST, request=RESTING[1])
             yield Call(calls.ON_SCHEDULE_END)
-            yield from self._wait_to_be_served("waiting")
+            yield from self._wait_to_be_served(RESTING[1])
         if self.setup.events:
             yield Call(calls.TAKE_EVENTS)
 

@@ -78,6 +78,8 @@ class Shrinker:
     law: str
     fault: str | None = None
     """As `Counterexample.fault`: a law may be broken in several places, each for itself."""
+    ends_in: str | None = None
+    """The call that is to break it, where it matters which."""
     most_tries: int = 4000
     most_played: int = 40_000
     """Calls, over all candidates: a long sequence may not be tried as often as a short one."""
@@ -122,6 +124,8 @@ class Shrinker:
         if not any(broken.law.id == self.law for broken in session.broken):
             return None
         if self.fault is not None and fault_of([record.call for record in session.records]) != self.fault:
+            return None
+        if self.ends_in is not None and session.records[-1].call.name != self.ends_in:
             return None
         return Counterexample(self.law, setup, self.profile, tuple(session.records), session.broken)
 

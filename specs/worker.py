@@ -383,6 +383,13 @@ def bench_monitor(job: Mapping[str, Any], send: Send) -> None:
     send({"kind": "result", "rows": rows})
 
 
+def fuzz(job: Mapping[str, Any], send: Send) -> None:
+    """One unit of a campaign."""
+    from evictable.specs.campaign import play as units  # seldom asked for
+
+    units.fuzz(job, send)
+
+
 JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "check": check,
     "check-policy": check_policy,
@@ -393,6 +400,7 @@ JOBS: dict[str, Callable[[Mapping[str, Any], Send], None]] = {
     "mutants": mutants,
     "schedules": schedules,
     "soak": soak,
+    "fuzz": fuzz,
     "replay-file": replay_file,
     "shrink": shrink,
     "bench-monitor": bench_monitor,

@@ -29,6 +29,7 @@ from evictable.model.calls import Call, Key, Loaded, Outcome, Stored
 from evictable.model.orders import ORDERS
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
+from evictable.specs.callers.walk import Begin
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 
@@ -81,7 +82,7 @@ class ManagerMachine(RuleBasedStateMachine):
         setup = evolve(self.setup, capacity=capacity) if self.vary_capacity else self.setup
         setup = evolve(setup, max_tracker_size=tracker) if self.vary_tracker else setup
         profile = self.profile or self.kind.profile(setup.policy)
-        self.session = Session.begin(self.kind, setup, profile, self.discipline)
+        self.session = self.begin_session(setup, profile)
         self.placed = placed and ORDERS[profile].by_request
         self.lives: dict[str, int] = {}
         for request in sorted(live):
@@ -91,6 +92,9 @@ class ManagerMachine(RuleBasedStateMachine):
         outcome = self.step(Call(calls.PREPARE_STORE, keys, min(live))) if keys else None
         if isinstance(outcome, Stored) and outcome.keys_to_store:
             self.step(Call(calls.COMPLETE_STORE, outcome.keys_to_store, min(live)))
+
+    def begin_session(self, setup: Setup, profile: str) -> Session:
+        return Session.begin(self.kind, setup, profile, self.discipline)
 
     def ended(self, session: Session) -> None:
         """The session has ended. By default a broken law fails the test."""
@@ -254,6 +258,7 @@ def drive(
     *,
     vary_capacity: bool,
     vary_tracker: bool = False,
+    begin: Begin = Session.begin,
 ) -> None:
     """Run the machine until ``budget`` is spent, a new seed every hundred examples; `on_session` gets every run.
 
@@ -269,6 +274,9 @@ def drive(
         machine = HostileMachine
 
     class Driven(machine):  # type: ignore[misc,valid-type]
+        def begin_session(self, setup: Setup, profile: str) -> Session:
+            return begin(kind, setup, profile, discipline)
+
         def ended(self, session: Session) -> None:
             on_session(session)
 

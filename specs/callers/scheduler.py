@@ -20,6 +20,7 @@ from evictable.model.orders import ORDERS
 from evictable.model.tiers import TieredManager
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CONTRACT
+from evictable.specs.callers.walk import Begin
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.schedulers import Group
@@ -188,9 +189,11 @@ _DEEDS: dict[str, Callable[[_Player, Deed], None]] = {
 }
 
 
-def play(kind: SubjectKind, profile: str, plan: Plan, *, to_rest: bool = False) -> Session:
+def play(
+    kind: SubjectKind, profile: str, plan: Plan, *, to_rest: bool = False, begin: Begin = Session.begin
+) -> Session:
     """A session in which the plan is played up to its first broken law, and then, on request, brought to rest."""
-    session = Session.begin(kind, plan.setup, profile, CONTRACT)
+    session = begin(kind, plan.setup, profile, CONTRACT)
     player = _Player(plan, kind, session)
     try:
         for deed in plan.deeds:

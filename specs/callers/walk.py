@@ -32,6 +32,9 @@ LENGTHS = (6, 12, 25, 25, 50, 50, 200)
 TRACKER_SIZES = (1, 2, 3, 4, 7)
 KEYS = 7
 
+Begin = Callable[[SubjectKind, Setup, str, str], Session]
+"""How a run begins: `Session.begin`, or what makes a session of another kind."""
+
 
 def walk(
     kind: SubjectKind,
@@ -43,6 +46,7 @@ def walk(
     *,
     vary_capacity: bool,
     vary_tracker: bool = False,
+    begin: Begin = Session.begin,
 ) -> Iterator[Session]:
     """Yield every episode, ended: by a broken law, or at rest with none.
 
@@ -62,8 +66,8 @@ def walk(
             varied = evolve(varied, request_level=wanting)
         if vary_tracker:
             varied = evolve(varied, max_tracker_size=episode.choice(TRACKER_SIZES))
-        session = Session.begin(kind, varied, profile, discipline)
-        proposer = _proposer(session, episode, kind.tickets)
+        session = begin(kind, varied, profile, discipline)
+        proposer = proposer_of(session, episode, tickets=kind.tickets)
         length = episode.choice(LENGTHS) if varied.capacity <= SMALL else 400
         while not session.broken and len(session.records) < length and not budget.spent:
             session.step(proposer.next_call())
@@ -97,8 +101,8 @@ _NAMES: tuple[Callable[[Sequence[int]], Sequence[Key]], ...] = (
 )
 
 
-def _proposer(session: Session, episode: Random, tickets: bool) -> Proposer:
-    """A swarm: each episode leaves out a random part of the vocabulary."""
+def proposer_of(session: Session, episode: Random, *, tickets: bool, born: int = 0) -> Proposer:
+    """A swarm: each episode leaves out a random part of the vocabulary. ``born`` requests have been named before."""
     known, essential = dict.fromkeys(ACTIONS), ESSENTIAL
     if session.setup.tiers:
         known, essential = known | dict.fromkeys(TIER_ACTIONS), ESSENTIAL | ESSENTIAL_WITH_TIERS
@@ -124,5 +128,7 @@ def _proposer(session: Session, episode: Random, tickets: bool) -> Proposer:
         batch=episode.choice(BATCHES) if capacity <= SMALL else min(capacity // 4, 64),
         requests=episode.choice(REQUESTS),
         placed=placed,
+        num_requests=born,
+        num_peers=born,
         whole=session.setup.tiers > 0 and session.discipline != CARELESS and episode.random() < 0.7,
     )

@@ -164,3 +164,22 @@ class Hanging(CPUOffloadingManager):
         if Path("hanging").exists():
             Path("hanging").write_text(str(os.getpid()))
         threading.Event().wait()
+
+
+class Greedy(CPUOffloadingManager):
+    """Takes memory without end."""
+
+    def prepare_store(self, keys, req_context):
+        self.taken = []
+        while True:
+            self.taken.append(bytearray(1 << 26))
+
+
+class Fickle(CPUOffloadingManager):
+    """Wrong in the first process only: what breaks a law does not break it again."""
+
+    def lookup(self, key, req_context):
+        if Path("fickle").exists():
+            return super().lookup(key, req_context)
+        Path("fickle").touch()
+        return None

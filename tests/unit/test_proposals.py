@@ -8,11 +8,12 @@ from random import Random
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from seeded import Puppet, kind_of
+from seeded import PROFILE, Puppet, kind_of
 
 from evictable.model import calls
 from evictable.model.calls import Call
 from evictable.model.exchanges import Exchange, Submitted
+from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, DISCIPLINES, HOSTILE
 from evictable.specs.callers.proposals import (
     ACTIONS,
@@ -24,6 +25,7 @@ from evictable.specs.callers.proposals import (
     Proposer,
     mistakes_of,
 )
+from evictable.specs.callers.walk import walk
 from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
@@ -190,3 +192,10 @@ def test_where_a_key_must_be_asked_for_it_is_looked_up_before_it_is_offered() ->
 def test_there_always_is_a_call() -> None:
     of = proposer(CONTRACT, 1, actions=("complete_load",))  # of which there is none
     assert [calls.ON_NEW_REQUEST] * 5 == [call.name for call in proposed(of, 5)]
+
+
+def test_a_lookup_has_one_key_whatever_mistake_is_made() -> None:
+    setup = Setup(2, store_threshold=2)
+    runs = walk(BUILT_IN, setup, PROFILE, CARELESS, Budget(4000), 2, vary_capacity=True, vary_tracker=True)
+    lookups = [record.call for run in runs for record in run.records if record.call.name == calls.LOOKUP]
+    assert {1} == {len(call.keys) for call in lookups}
