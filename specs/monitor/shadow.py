@@ -1,7 +1,8 @@
 """What a monitor knows of the manager that it watches, and the exact judgement where the fast one hesitates.
 
-The state is the slot of every resident key and the ref count of every slot: one look-up for each key, as those of a
-large cache cost more than all else here. Owners, order and events are not kept: whose completion it
+The state is the slot of every resident key, and the owner and the ref count of every slot. In a large cache it is the
+look-up of a key that costs, so where the manager's own block of a key has been read, its slot leads to the rest. Order,
+events, and who began a transfer are not kept: whose completion it
 is, who is evicted first and what is announced is for the full judge, over the trace that the monitor writes.
 """
 
@@ -30,6 +31,8 @@ class Shadow:
     """Whether the evictable set is compared, too."""
     threshold: int = 1
     slot: dict[Any, int] = field(factory=dict)
+    owner: list[Any] = field(factory=list)
+    """The key in each slot, or ``None``."""
     ref: list[int | None] = field(factory=list)
     """By slot; ``None`` where no block is."""
     counts: Counts = (0, 0, 0)
@@ -44,8 +47,7 @@ class Shadow:
         """
         self.inside.bind()
         ref, slot = self.inside.state()
-        self.slot.clear()
-        self.ref[:] = [None] * self.inside.capacity
+        self._empty()
         astray = [key for key, its in slot.items() if not 0 <= its < self.inside.capacity]
         if astray:
             range_ = f"slots from 0 to {self.inside.capacity - 1}"
@@ -54,9 +56,8 @@ class Shadow:
             return Breach(
                 "slots-conserved", "a slot of its own for every block", f"{len(slot)} in {len(set(slot.values()))}"
             )
-        self.slot.update(slot)
         for key, its in slot.items():
-            self.ref[its] = ref[key]
+            self._put(key, its, ref[key])
         self.counts = self._counted()
         values = list(ref.values())
         self.storing, self.flying = values.count(PENDING), sum(one for one in values if one > IDLE)
@@ -77,6 +78,18 @@ class Shadow:
     def blocks(self) -> tuple[dict[Any, int], dict[Any, int]]:
         """The ref count and the slot of every resident key."""
         return {key: self._at(its) for key, its in self.slot.items()}, dict(self.slot)
+
+    def _empty(self) -> None:
+        self.slot.clear()
+        for kept in (self.owner, self.ref):
+            kept[:] = [None] * self.inside.capacity
+
+    def _put(self, key: Any, its: int, ref_cnt: int) -> None:
+        self.slot[key], self.owner[its], self.ref[its] = its, key, ref_cnt
+
+    def _drop(self, key: Any) -> None:
+        its = self.slot.pop(key)
+        self.owner[its] = self.ref[its] = None
 
     def _at(self, its: int) -> int:
         ref_cnt = self.ref[its]
@@ -157,8 +170,7 @@ class Shadow:
     def judge_reset(self) -> Breach | None:
         """After ``reset_cache``: nothing is left."""
         self.inside.bind()
-        self.slot.clear()
-        self.ref[:] = [None] * self.inside.capacity
+        self._empty()
         self.counts, self.storing, self.flying = (0, 0, 0), 0, 0
         left = sum(len(table) for table in self.inside.lens.resident_tables())
         if left:
@@ -195,7 +207,7 @@ class Shadow:
             if ref[slot[key]] != IDLE:
                 stays = f"{_shown([key])} stays, its ref_cnt is {self.ref_cnt(key)}"
                 return Breach("pinned-stays", stays, "evicted", (key,))
-            ref[slot.pop(key)] = None
+            self._drop(key)
         need = max(0, len(slot) + len(evicted) + len(new) - self.inside.capacity)
         if len(evicted) != need:
             return Breach("evict-order", f"{need} evicted", f"{len(evicted)}", tuple(evicted))
@@ -203,16 +215,17 @@ class Shadow:
         fresh = all(0 <= one < self.inside.capacity and ref[one] is None for one in ids)
         if len(ids) != len(new) or len(set(ids)) != len(ids) or not fresh:
             return Breach("answer", f"a fresh block id for each of {len(new)} keys", f"{ids}", tuple(new))
-        slot.update(zip(new, ids, strict=True))
-        for its in ids:
-            ref[its] = PENDING
+        for key, its in zip(new, ids, strict=True):
+            self._put(key, its, PENDING)
         return None
 
     def _stored(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:
         for key in keys:
             if self.ref_cnt(key) == PENDING:
-                its = self.slot[key] if success else self.slot.pop(key)
-                self.ref[its] = IDLE if success else None
+                if success:
+                    self.ref[self.slot[key]] = IDLE
+                else:
+                    self._drop(key)
         return None
 
     def _load(self, keys: Sequence[Any], outcome: Any, success: bool) -> Breach | None:

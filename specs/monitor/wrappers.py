@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import inspect
 from collections import deque
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Iterable
 from operator import attrgetter, not_
 from typing import Any, Protocol
 
@@ -32,6 +32,8 @@ Method = Callable[..., Any]
 Note = tuple[str, Any, Any, Any, Any]
 
 _REF_CNT = attrgetter("ref_cnt")
+_UNLIKELY = (KeyError, IndexError, AttributeError, TypeError)
+"""What a look may raise where a key or a block is not as it should be."""
 
 
 class Watcher(Protocol):
@@ -247,24 +249,46 @@ def _following(
     capacity, all_are_stored = inside.capacity, shadow.threshold < 2
     lists = level == READBACK and inside.has_list
     ref: list[Any] = shadow.ref
-    slot = shadow.slot
-    ref_at, set_ref, slot_of, slot_at, slot_pop = ref.__getitem__, ref.__setitem__, slot.get, slot.__getitem__, slot.pop
+    slot, owner = shadow.slot, shadow.owner
+    ref_at, set_ref, owner_at, set_owner = ref.__getitem__, ref.__setitem__, owner.__getitem__, owner.__setitem__
+    slot_of, slot_at, slot_pop = slot.get, slot.__getitem__, slot.pop
     resident = slot.keys()
     block_of, blocks_of, none_resident = inside.block, inside.blocks, inside.none_resident
     is_listed, none_listed = inside.is_listed, inside.none_listed
 
-    def agree(keys: Collection[Any], expected: list[int]) -> bool:
-        """Whether the manager has these ref counts, and with them the evictable set."""
-        if list(map(_REF_CNT, blocks_of(keys))) != expected:
-            return False
+    its_of: Callable[[Any], Any] | None = None
+
+    def slots_in(blocks: Iterable[Any]) -> list[Any]:
+        """Where blocks of the manager are."""
+        nonlocal its_of
+        if its_of is None:  # what the field is called only a block tells
+            its_of = attrgetter(inside.lens.block_id_name())
+        return list(map(its_of, blocks))
+
+    def held(keys: list[Any]) -> tuple[list[int], list[int]] | None:
+        """The slots and ref counts of the manager's blocks of ``keys``, if the blocks are where they should be."""
+        blocks = list(blocks_of(keys))
+        slots = slots_in(blocks)
+        if (slots and min(slots) < 0) or list(map(owner_at, slots)) != keys:
+            return None
+        return slots, list(map(_REF_CNT, blocks))
+
+    def listed_by(keys: Collection[Any], counts: list[int]) -> bool:
+        """Whether those of ``keys`` are in the evictable set, and no others, whose ref count is 0."""
         if not lists:
             return True
-        idle = expected.count(IDLE)
+        idle = counts.count(IDLE)
         if idle == 0:
             return none_listed(keys)
-        if idle == len(expected):
+        if idle == len(counts):
             return all(map(is_listed, keys))
-        return list(map(is_listed, keys)) == list(map(not_, expected))
+        return list(map(is_listed, keys)) == list(map(not_, counts))
+
+    def unchanged(keys: Collection[Any]) -> bool:
+        """Whether the resident ones of ``keys`` are as they should be."""
+        there = [key for key in keys if key in slot]
+        found = held(there)
+        return found is not None and found[1] == list(map(ref_at, found[0])) and listed_by(there, found[1])
 
     def are_absent(keys: Collection[Any]) -> bool:
         return none_resident(keys) and (not lists or none_listed(keys))
@@ -291,7 +315,7 @@ def _following(
             raise
         try:
             freed = None if outcome is None else stored_rightly(keys, outcome)
-        except (KeyError, AttributeError):
+        except _UNLIKELY:
             freed = None
         except Exception as error:
             watcher.give_up(error)
@@ -337,8 +361,8 @@ def _following(
             return None
         if evicted:
             del slot[gone]
-            ref[freed[0]] = None
-        ref[its], slot[key] = PENDING, its
+            ref[freed[0]] = owner[freed[0]] = None
+        ref[its], owner[its], slot[key] = PENDING, key, its
         shadow.counts = now
         return freed
 
@@ -381,18 +405,18 @@ def _following(
                 return None
             if not all(ref[its] is None for its in fresh - given_up):
                 return None
-        if counters() != now or not agree(new, [PENDING] * number):
+        blocks = list(blocks_of(new))
+        if counters() != now or list(map(_REF_CNT, blocks)) != [PENDING] * number or slots_in(blocks) != ids:
             return None
-        if number != len(keys):
-            others = [key for key in keys if key in slot]
-            if not agree(others, list(map(ref_at, map(slot_at, others)))):
-                return None
+        if (lists and not none_listed(new)) or (number != len(keys) and not unchanged(keys)):
+            return None
         for key in evicted:
             del slot[key]
         for its in given_up - fresh:
-            ref[its] = None
+            ref[its] = owner[its] = None
         for its in ids:
             ref[its] = PENDING
+        deque(map(set_owner, ids, new), 0)
         slot.update(zip(new, ids))  # noqa: B905  (of one length, see above)
         shadow.counts = now
         return freed
@@ -421,19 +445,21 @@ def _following(
                 else:
                     hesitate(COMPLETE_STORE, keys, req_context, None, success)
                 return outcome
-            expected = [IDLE] * number
-            now = (
-                (idle + number * idles, used, pending - number * pends)
-                if success
-                else (idle, used - number, pending - number * pends)
-            )
-            slots = list(map(slot_at, keys))
-            right = (
-                list(map(ref_at, slots)) == [PENDING] * number
-                and counters() == now
-                and (agree(keys, expected) if success else are_absent(keys))
-            )
-        except (KeyError, AttributeError):
+            if success:
+                now = (idle + number * idles, used, pending - number * pends)
+                found = held(list(keys))
+                slots, counts = found if found is not None else ([], [])
+                right = (
+                    counts.count(IDLE) == number
+                    and list(map(ref_at, slots)).count(PENDING) == number
+                    and counters() == now
+                    and listed_by(keys, counts)
+                )
+            else:
+                now = (idle, used - number, pending - number * pends)
+                slots = list(map(slot_at, keys))
+                right = list(map(ref_at, slots)) == [PENDING] * number and counters() == now and are_absent(keys)
+        except _UNLIKELY:
             right = False
         if not right:
             hesitate(COMPLETE_STORE, keys, req_context, None, success)
@@ -446,7 +472,7 @@ def _following(
         else:
             undo = list(map(slot_pop, keys))
             for its in undo:
-                ref[its] = None
+                ref[its] = owner[its] = None
         note((COMPLETE_STORE, keys, req_context, None, undo))
         return outcome
 
@@ -475,14 +501,14 @@ def _following(
                 else:
                     hesitate(PREPARE_LOAD, keys, req_context, outcome)
                 return outcome
-            slots = list(map(slot_at, keys))
+            slots = outcome.block_ids.tolist()
+            found = held(list(keys))
             before = list(map(ref_at, slots))
             after = [one + 1 for one in before]
             idle, used, pending = shadow.counts
             now = (idle - before.count(IDLE) * idles, used, pending)
-            ids = outcome.block_ids
-            right = IDLE not in after and ids.tolist() == slots and counters() == now and agree(keys, after)
-        except (KeyError, AttributeError):
+            right = found == (slots, after) and IDLE not in after and counters() == now and listed_by(keys, after)
+        except _UNLIKELY:
             right = False
         if right:
             shadow.counts = now
@@ -516,12 +542,18 @@ def _following(
                 else:
                     hesitate(COMPLETE_LOAD, keys, req_context, None)
                 return outcome
-            slots = list(map(slot_at, keys))
-            after = [one - 1 for one in map(ref_at, slots)]
+            found = held(list(keys))
+            slots, after = found if found is not None else ([], [])
             idle, used, pending = shadow.counts
             now = (idle + after.count(IDLE) * idles, used, pending)
-            right = (not after or min(after) >= IDLE) and counters() == now and agree(keys, after)
-        except (KeyError, AttributeError):
+            right = (
+                found is not None
+                and list(map(ref_at, slots)) == [one + 1 for one in after]
+                and (not after or min(after) >= IDLE)
+                and counters() == now
+                and listed_by(keys, after)
+            )
+        except _UNLIKELY:
             right = False
         if right:
             shadow.counts = now
@@ -550,13 +582,19 @@ def _following(
                 else:
                     hesitate(TOUCH, keys, req_context, None)
                 return outcome
-            slots: list[Any] = list(map(slot_of, keys))
-            held = keys
-            if None in slots:  # which is no fault
-                held = [key for key in keys if key in slot]
-                slots = list(map(slot_at, held))
-            right = counters() == shadow.counts and agree(held, list(map(ref_at, slots)))
-        except (KeyError, AttributeError):
+            try:
+                found = held(list(keys))
+            except AttributeError:  # some key is absent, which is no fault
+                absent = [key for key in keys if key not in slot]
+                right = counters() == shadow.counts and unchanged(keys) and are_absent(absent)
+            else:
+                right = (
+                    found is not None
+                    and list(map(ref_at, found[0])) == found[1]
+                    and counters() == shadow.counts
+                    and listed_by(keys, found[1])
+                )
+        except _UNLIKELY:
             right = False
         if right:
             note((TOUCH, keys, req_context, None, None))
