@@ -101,6 +101,13 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or 
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
 @click.option(
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a page there: the verdicts, and each counterexample drawn, to step through.",
+)
+@click.option(
     "--trace-dir",
     type=click.Path(path_type=Path),
     default=Path("traces"),
@@ -130,6 +137,7 @@ def check(
     tiers: int,
     expect_path: Path | None,
     json_path: Path | None,
+    html_path: Path | None,
     trace_dir: Path,
     host: str | None,
 ) -> int:
@@ -185,6 +193,7 @@ def check(
             tiers=tiers,
             expectations=() if expect_path is None else read_expectations(expect_path),
             json_path=json_path,
+            html_path=html_path,
             trace_dir=trace_dir,
         )
     ).run()
@@ -595,6 +604,30 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
 
     _known_profile(profile)
     return run_shrink(trace, subject, profile, law, output)
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the picture there, for an issue.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page there, to step through.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=1, max=400),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Calls that are drawn, at most: the last.",
+)
+@_PROFILE
+def show(trace: Path, svg: Path | None, html: Path | None, last: int, profile: str) -> int:
+    """Draw TRACE as it was recorded, up to its first broken law: calls down, keys across, what is wrong marked.
+
+    In the terminal, or with --svg or --html in a file. Another subject's answers: `evictable replay` first.
+    """
+    from evictable.ci.show import run_show
+
+    _known_profile(profile)
+    return run_show(trace, profile, svg, html, last=last)
 
 
 @cli.command("bench-monitor")

@@ -1,0 +1,262 @@
+"""A drawing as SVG: calls down the page, a lane for each key, the evictable list, and the jobs of tiers as arrows.
+
+Sizes are in pixels. Every text goes through ElementTree, which escapes it.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from importlib.resources import files
+from xml.etree import ElementTree
+
+from attrs import define, field
+
+from evictable.ci.pictures.jobs import JobLanes, counted_rows
+from evictable.ci.pictures.shapes import CHARACTER, Pen, definitions
+from evictable.specs.drawing.drawing import ANSWER, COUNTERS, EVICTABLE, SLOTS, Cell, Drawing, Evictable, Step, state_of
+
+MARGIN = 16
+LINE = 16
+LANE = 62
+"""Width of a key's lane."""
+CHIP = 28
+MOST_CHIPS = 8
+"""Keys of the evictable list that are drawn; how many more there are is said."""
+WIDEST_CALL = 46
+"""Characters of a line of the call column."""
+MOST_SAID = 4
+"""Lines of what manager and tiers said to each other, of one call."""
+LEGEND = (
+    ("absent", "·", "absent"),
+    ("pending", "-1", "being stored"),
+    ("idle", "0", "idle"),
+    ("pinned", "1", "in use"),
+)
+PLACE_NAMES = {EVICTABLE: "evictable list", SLOTS: "slots", COUNTERS: "counters", ANSWER: "answer"}
+
+
+def svg_of(drawing: Drawing, *, standalone: bool = True, prefix: str = "") -> str:
+    """The picture as one ``svg`` element: ``standalone``, or one of several on a page, which has the style sheet.
+
+    ``prefix`` keeps its ids apart from those of the other pictures; the hatching and so on is `definitions`.
+    """
+    layout = _Layout(drawing)
+    pen = Pen(prefix)
+    top = _heading(pen, layout) if standalone else MARGIN
+    y = _head_row(pen, layout, top)
+    rows = []
+    for step in drawing.steps:
+        height = layout.height_of(step)
+        rows.append((step.number, y, height))
+        _row(pen, layout, step, y, height)
+        y += height
+    if layout.job_lanes is not None:
+        layout.job_lanes.draw(pen, rows, top)
+    y = _legend(pen, layout, y + 24)
+    root = pen.root(layout.width, y + MARGIN, _title(drawing), _description(drawing))
+    if standalone:
+        style = ElementTree.Element("style")
+        style.text = style_sheet()
+        paper = pen.element("rect", {"class": "paper", "width": layout.width, "height": y + MARGIN})
+        for place, one in enumerate((style, definitions(), paper)):
+            root.insert(2 + place, one)  # after title and description
+    return ElementTree.tostring(root, encoding="unicode")
+
+
+def style_sheet() -> str:
+    return (files(__package__) / "drawing.css").read_text(encoding="utf-8")
+
+
+@define
+class _Layout:
+    """Where the columns are."""
+
+    drawing: Drawing
+    call_width: int = field(init=False)
+    lanes_at: int = field(init=False)
+    list_at: int = field(init=False)
+    width: int = field(init=False)
+    job_lanes: JobLanes | None = None
+
+    def __attrs_post_init__(self) -> None:
+        texts = [line for step in self.drawing.steps for line, _ in call_lines(step)]
+        self.call_width = int(max([len("call"), *map(len, texts)]) * CHARACTER) + 16
+        self.lanes_at = MARGIN + 30 + self.call_width
+        self.list_at = self.lanes_at + LANE * len(self.drawing.keys) + 16
+        lists = [step.evictable for step in self.drawing.steps if step.evictable is not None]
+        chips = max([4, *(min(len(one.listed), MOST_CHIPS) for one in lists)])
+        self.width = self.list_at + (chips * CHIP + 60 if lists else 0) + MARGIN
+        if self.drawing.tiers:
+            self.job_lanes = JobLanes(self.drawing, self.width + 24)
+            self.width = self.job_lanes.right + MARGIN
+        self.width = max(self.width, 640)
+
+    @property
+    def lists(self) -> bool:
+        return any(step.evictable is not None for step in self.drawing.steps)
+
+    def height_of(self, step: Step) -> int:
+        lines = max(len(call_lines(step)), counted_rows(self.drawing, step.number), 2 if step.is_wrong else 1)
+        return lines * LINE + 14
+
+
+def call_lines(step: Step) -> list[tuple[str, str]]:
+    """The lines of the call column, each with its class."""
+    lines = [(line, "call") for line in _wrapped(step.call)]
+    wrong = " wrong-text" if ANSWER in step.wrong else ""
+    mark = "✗ " if wrong else ""
+    lines += [(line, f"answer{wrong}") for line in _wrapped(f"{mark}→ {step.answer}")]
+    if step.careless:
+        lines += [(line, "careless") for line in _wrapped(f"careless: {step.careless}")]
+    said = [line for line in step.said if " job " not in line]  # jobs are arrows
+    lines += [(line, "said") for one in said[:MOST_SAID] for line in _wrapped(one)]
+    if len(said) > MOST_SAID:
+        lines.append((f"and {len(said) - MOST_SAID} more between manager and tiers", "said"))
+    others = sorted(PLACE_NAMES[place] for place in step.wrong & {SLOTS, COUNTERS})
+    if others:
+        lines.append((f"✗ wrong: {', '.join(others)}", "wrong-text"))
+    return lines
+
+
+def _wrapped(text: str) -> list[str]:
+    return textwrap.wrap(text, WIDEST_CALL, subsequent_indent="  ") or [""]
+
+
+def _title(drawing: Drawing) -> str:
+    laws = ", ".join(one.law for one in drawing.broken)
+    return f"{laws} broken by {drawing.name}" if laws else f"Calls to {drawing.name}: no law is broken"
+
+
+def _description(drawing: Drawing) -> str:
+    return " ".join(f"Call {step.number}: {step.words}" for step in drawing.steps)
+
+
+def _heading(pen: Pen, layout: _Layout) -> int:
+    """The title, the broken laws and how the subject was built; returns where the next line begins."""
+    drawing = layout.drawing
+    y = MARGIN + 14
+    pen.text(MARGIN, y, _title(drawing), "title")
+    for line, kind in heading_lines(drawing, int((layout.width - 2 * MARGIN) / CHARACTER)):
+        y += LINE
+        pen.text(MARGIN, y, line, kind)
+    return y + LINE
+
+
+def heading_lines(drawing: Drawing, width: int) -> Iterable[tuple[str, str]]:
+    """What is said above a drawing, wrapped at ``width`` characters, each line with its class."""
+    shown = (
+        f"the last {len(drawing.steps)} of {drawing.calls:,} calls" if drawing.left_out else f"{drawing.calls} calls"
+    )
+    if drawing.calls == 1:
+        shown = "1 call"
+    yield ", ".join((shown, *drawing.setup)), "dim"
+    for one in drawing.broken:
+        for text, kind in (
+            (f"{one.law}: {one.sentence}", "law"),
+            (f"  expected  {one.expected}", "expected"),
+            (f"  observed  {one.observed}", "observed"),
+        ):
+            yield from ((line, kind) for line in textwrap.wrap(text, width, subsequent_indent="      "))
+
+
+def _head_row(pen: Pen, layout: _Layout, y: int) -> int:
+    drawing = layout.drawing
+    pen.text(MARGIN, y + 18, "#", "dim")
+    pen.text(MARGIN + 30, y + 18, "call, → answer", "dim")
+    for place, key in enumerate(drawing.keys):
+        pen.text(layout.lanes_at + LANE * place + LANE / 2, y + 18, short(str(key)), "key", anchor="middle")
+    of_model = "" if drawing.inside else ", of the model"
+    if drawing.keys:
+        pen.text(layout.lanes_at, y + 4, f"ref_cnt of key{of_model}", "dim")
+    if layout.lists:
+        of_model = ", of the model" if any(_of_model(step) for step in drawing.steps) else ""
+        pen.text(layout.list_at, y + 4, f"evictable{of_model}", "dim")
+        pen.text(layout.list_at, y + 18, "next first", "dim")
+    return y + 26
+
+
+def _of_model(step: Step) -> bool:
+    return step.evictable is not None and step.evictable.of_model
+
+
+def _row(pen: Pen, layout: _Layout, step: Step, y: int, height: int) -> None:
+    with pen.group("step" + (" is-wrong" if step.is_wrong else ""), {"data-step": step.number}):
+        pen.rect(2, y, layout.width - 4, height, "row", title=f"Call {step.number}: {step.words}")
+        pen.text(MARGIN, y + 20, str(step.number), "number")
+        for line, (text, kind) in enumerate(call_lines(step)):
+            pen.text(MARGIN + 30, y + 20 + LINE * line, text, kind)
+        for place, cell in enumerate(step.cells):
+            _cell(pen, cell, layout.lanes_at + LANE * place, y, height, step.number)
+        if step.evictable is not None:
+            _evictable(pen, step.evictable, layout.list_at, y, wrong=EVICTABLE in step.wrong)
+
+
+def _cell(pen: Pen, cell: Cell, x: int, y: int, height: int, number: int) -> None:
+    state = state_of(cell.after)
+    said = f"after call {number}: key {cell.key}, ref_cnt {count(cell.after)}"
+    with pen.group("cell", {"data-key": cell.key}):
+        if cell.wrong:
+            said += f", wrong; right is {count(cell.right)}"
+        pen.rect(x + 6, y, LANE - 12, height, f"lane {state}", title=said)
+        text = f"{count(cell.before)}→{count(cell.after)}" if cell.changed else count(cell.after)
+        pen.text(
+            x + LANE / 2, y + 20, text, f"count on-{state}" + (" changed" if cell.changed else ""), anchor="middle"
+        )
+        if cell.wrong:
+            pen.rect(x + 3, y + 2, LANE - 6, height - 4, "wrong", data={"data-wrong": "key"})
+            right = f"✗ right {count(cell.right)}" if cell.after != cell.right else "✗"
+            pen.text(x + LANE / 2, y + 20 + LINE, right, "wrong-label", anchor="middle")
+
+
+def _evictable(pen: Pen, evictable: Evictable, x: int, y: int, *, wrong: bool) -> None:
+    keys = [short(str(key)) for key in evictable.listed[:MOST_CHIPS]]
+    for place, key in enumerate(keys):
+        pen.rect(x + CHIP * place, y + 7, CHIP - 4, 18, "chip")
+        pen.text(x + CHIP * place + (CHIP - 4) / 2, y + 20, key, "chip-text", anchor="middle")
+    more = len(evictable.listed) - len(keys)
+    if more or not keys:
+        pen.text(x + CHIP * len(keys) + 2, y + 20, f"+{more}" if more else "none", "dim")
+    if wrong:
+        width = max(CHIP * len(keys), 44)
+        pen.rect(x - 4, y + 3, width + 4, 26, "wrong", data={"data-wrong": "evictable"})
+        right = ", ".join(map(str, evictable.right[:MOST_CHIPS])) or "none"
+        pen.text(x, y + 20 + LINE, f"✗ right {right}", "wrong-label")
+
+
+def _legend(pen: Pen, layout: _Layout, y: int) -> int:
+    x = MARGIN
+    with pen.group("legend", {}):
+        for state, example, name in LEGEND:
+            pen.rect(x, y - 12, 26, 16, f"lane {state}")
+            pen.text(x + 13, y, example, f"count on-{state}", anchor="middle")
+            pen.text(x + 32, y, name, "dim")
+            x += int(len(name) * CHARACTER) + 54
+        if layout.drawing.broken:
+            pen.rect(x, y - 12, 26, 16, "wrong")
+            pen.text(x + 13, y, "✗", "wrong-label", anchor="middle")
+            pen.text(x + 32, y, "wrong", "dim")
+    for note in notes_of(layout.drawing):
+        y += LINE + 4
+        pen.text(MARGIN, y, note, "dim")
+    return y
+
+
+def notes_of(drawing: Drawing) -> Sequence[str]:
+    """What the drawing leaves out, in words."""
+    notes = []
+    if drawing.left_out:
+        notes.append(f"only the last {len(drawing.steps)} of {drawing.calls:,} calls are drawn")
+    if drawing.unseen:
+        notes.append(f"{drawing.unseen} keys that these calls name have no column")
+    return (*notes, *drawing.notes)
+
+
+def count(ref_cnt: int | None) -> str:
+    """A ref_cnt as it is drawn: a dot where there is no block."""
+    return "·" if ref_cnt is None else str(ref_cnt)
+
+
+def short(key: str, most: int = 7) -> str:
+    """A key that may be 64 hexadecimal digits."""
+    return key if len(key) <= most else key[: most - 1] + "…"
