@@ -15,10 +15,11 @@ from attrs import define, field
 from evictable.ci.pictures.jobs import JobLanes, counted_rows
 from evictable.ci.pictures.shapes import CHARACTER, Pen, definitions
 from evictable.specs.drawing.drawing import ANSWER, COUNTERS, EVICTABLE, SLOTS, Cell, Drawing, Evictable, Step, state_of
+from evictable.specs.drawing.words import verdict_of
 
 MARGIN = 16
 LINE = 16
-LANE = 62
+LANE = 78
 """Width of a key's lane."""
 CHIP = 28
 MOST_CHIPS = 8
@@ -129,7 +130,7 @@ def _title(drawing: Drawing) -> str:
 
 
 def _description(drawing: Drawing) -> str:
-    return " ".join(f"Call {step.number}: {step.words}" for step in drawing.steps)
+    return " ".join([*(f"Call {step.number}: {step.words}" for step in drawing.steps), verdict_of(drawing.broken)])
 
 
 def _heading(pen: Pen, layout: _Layout) -> int:
@@ -166,30 +167,36 @@ def _head_row(pen: Pen, layout: _Layout, y: int) -> int:
     pen.text(MARGIN + 30, y + 18, "call, → answer", "dim")
     for place, key in enumerate(drawing.keys):
         pen.text(layout.lanes_at + LANE * place + LANE / 2, y + 18, short(str(key)), "key", anchor="middle")
-    of_model = "" if drawing.inside else ", of the model"
     if drawing.keys:
-        pen.text(layout.lanes_at, y + 4, f"ref_cnt of key{of_model}", "dim")
+        pen.text(layout.lanes_at, y + 4, "ref_cnt", "dim")
     if layout.lists:
-        of_model = ", of the model" if any(_of_model(step) for step in drawing.steps) else ""
-        pen.text(layout.list_at, y + 4, f"evictable{of_model}", "dim")
+        pen.text(layout.list_at, y + 4, "evictable", "dim")
         pen.text(layout.list_at, y + 18, "next first", "dim")
     return y + 26
-
-
-def _of_model(step: Step) -> bool:
-    return step.evictable is not None and step.evictable.of_model
 
 
 def _row(pen: Pen, layout: _Layout, step: Step, y: int, height: int) -> None:
     with pen.group("step" + (" is-wrong" if step.is_wrong else ""), {"data-step": step.number}):
         pen.rect(2, y, layout.width - 4, height, "row", title=f"Call {step.number}: {step.words}")
         pen.text(MARGIN, y + 20, str(step.number), "number")
-        for line, (text, kind) in enumerate(call_lines(step)):
+        lines = call_lines(step)
+        for line, (text, kind) in enumerate(lines):
             pen.text(MARGIN + 30, y + 20 + LINE * line, text, kind)
+        _wrong_lines(pen, layout, lines, y)
         for place, cell in enumerate(step.cells):
             _cell(pen, cell, layout.lanes_at + LANE * place, y, height, step.number)
         if step.evictable is not None:
             _evictable(pen, step.evictable, layout.list_at, y, wrong=EVICTABLE in step.wrong)
+
+
+def _wrong_lines(pen: Pen, layout: _Layout, lines: Sequence[tuple[str, str]], y: int) -> None:
+    """A frame around the answer, and around the names of what else is wrong."""
+    for kind, place in (("answer wrong-text", "answer"), ("wrong-text", "inside")):
+        numbers = [number for number, (_, one) in enumerate(lines) if one == kind]
+        if numbers:
+            height = LINE * len(numbers)
+            where = MARGIN + 25, y + 8 + LINE * numbers[0]
+            pen.rect(*where, layout.call_width - 10, height, "wrong", data={"data-wrong": place})
 
 
 def _cell(pen: Pen, cell: Cell, x: int, y: int, height: int, number: int) -> None:
@@ -199,7 +206,7 @@ def _cell(pen: Pen, cell: Cell, x: int, y: int, height: int, number: int) -> Non
         if cell.wrong:
             said += f", wrong; right is {count(cell.right)}"
         pen.rect(x + 6, y, LANE - 12, height, f"lane {state}", title=said)
-        text = f"{count(cell.before)}→{count(cell.after)}" if cell.changed else count(cell.after)
+        text = f"{count(cell.before)} → {count(cell.after)}" if cell.changed else count(cell.after)
         pen.text(
             x + LANE / 2, y + 20, text, f"count on-{state}" + (" changed" if cell.changed else ""), anchor="middle"
         )
@@ -245,6 +252,10 @@ def _legend(pen: Pen, layout: _Layout, y: int) -> int:
 def notes_of(drawing: Drawing) -> Sequence[str]:
     """What the drawing leaves out, in words."""
     notes = []
+    if not drawing.inside:
+        notes.append("every ref_cnt and list is the model's: the subject shows no inside")
+    elif any(step.evictable is not None and step.evictable.of_model for step in drawing.steps):
+        notes.append("the evictable list is the model's: the subject keeps none")
     if drawing.left_out:
         notes.append(f"only the last {len(drawing.steps)} of {drawing.calls:,} calls are drawn")
     if drawing.unseen:

@@ -19,6 +19,7 @@ from evictable.specs.drawing.drawing import (
     SLOTS,
     Cell,
     Drawing,
+    Evictable,
     Slot,
     Step,
     state_of,
@@ -61,10 +62,12 @@ def _table(drawing: Drawing, ascii_only: bool) -> Table:
     table.add_column("call, and its answer", overflow="fold")
     for key in drawing.keys:
         table.add_column(short(str(key)), justify="center", no_wrap=True)
-    of_model = any(step.evictable is not None and step.evictable.of_model for step in drawing.steps)
-    table.add_column("evictable" + (" (of the model)" if of_model else ""), overflow="fold")
+    if any(step.evictable is not None for step in drawing.steps):
+        table.add_column("evictable", overflow="fold")
     for step in drawing.steps:
-        row = (Text(str(step.number)), _call(step), *map(_cell, step.cells), _evictable(step))
+        row = [Text(str(step.number)), _call(step), *map(_cell, step.cells)]
+        if step.evictable is not None:
+            row.append(_evictable(step.evictable, wrong=EVICTABLE in step.wrong))
         table.add_row(*(_in_ascii(text) if ascii_only else text for text in row))
     return table
 
@@ -98,12 +101,10 @@ def _cell(cell: Cell) -> Text:
     return text
 
 
-def _evictable(step: Step) -> Text:
-    if step.evictable is None:
-        return Text("")
-    text = Text(_listed(step.evictable.listed))
-    if EVICTABLE in step.wrong:
-        text.append(f"\n✗ right {_listed(step.evictable.right)}", style=WRONG)
+def _evictable(evictable: Evictable, *, wrong: bool) -> Text:
+    text = Text(_listed(evictable.listed))
+    if wrong:
+        text.append(f"\n✗ right {_listed(evictable.right)}", style=WRONG)
     return text
 
 

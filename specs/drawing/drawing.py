@@ -74,6 +74,8 @@ class Step:
     """What a careful caller would not have named."""
     wrong: frozenset[str] = frozenset()
     """Which of `PLACES` are wrong."""
+    breaks: tuple[str, ...] = ()
+    """The laws that it breaks."""
 
     @property
     def is_wrong(self) -> bool:

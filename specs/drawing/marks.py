@@ -8,7 +8,6 @@ from attrs import evolve
 
 from evictable.model.calls import Key
 from evictable.specs.drawing.drawing import ANSWER, COUNTERS, EVICTABLE, SLOTS, BrokenLaw, Cell, Step
-from evictable.specs.drawing.words import verdict_of
 
 OF_ANSWERS = frozenset(
     {"answer", "evict-order", "offer-protected", "no-false-refusal", "progress", "events-replay", "events-once"}
@@ -19,7 +18,7 @@ OF_STATES = {"evictable-iff-idle": EVICTABLE, "counters-agree": COUNTERS, "slots
 
 
 def marked(step: Step, broken: Sequence[BrokenLaw]) -> Step:
-    """``step`` as the one that breaks these laws: it says so, with every ref_cnt marked that is not what is right.
+    """``step`` as the one that breaks these laws, with every ref_cnt marked that is not what is right.
 
     So is each place where a law is broken. A law that shows in none of these is marked at the keys that it names; one
     that names none, at the answer.
@@ -33,8 +32,8 @@ def marked(step: Step, broken: Sequence[BrokenLaw]) -> Step:
         wrong = {cell.key for cell in step.cells if cell.key in named}
     if not places and not wrong:
         places = {ANSWER}
-    words = f"{step.words} {verdict_of(broken)}"
-    return evolve(step, cells=_with(step, wrong), wrong=frozenset(places), words=words)
+    laws = tuple(one.law for one in broken)
+    return evolve(step, cells=_with(step, wrong), wrong=frozenset(places), breaks=laws)
 
 
 def _place_of(broken: BrokenLaw) -> str | None:
