@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from evictable.specs.errors import UsageError
 
@@ -146,6 +147,10 @@ def check(
     SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
     fetched once), vllm:PATH (a source checkout), package.module:Name (a manager factory or a cache policy class) or
     stdio:COMMAND (any language).
+
+    \b
+    Example:
+      evictable check vllm==0.33.0 --discipline careless --html report.html
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
@@ -208,6 +213,10 @@ def replay(trace: Path, subject: str | None, profile: str) -> int:
 
     Without --subject the recorded answers are judged under the recorded profile; with it, the recorded answers
     are ignored and the subject's own profile is taken.
+
+    \b
+    Example:
+      evictable replay traces/X.jsonl --subject vllm==0.33.0
     """
     from evictable.ci.replay import run_replay
 
@@ -248,7 +257,12 @@ def workload(
     json_path: Path | None,
     record: Path | None,
 ) -> int:
-    """Drive a subject with a request trace (Mooncake format), every call judged."""
+    """Drive a subject with a request trace (Mooncake format), every call judged.
+
+    \b
+    Example:
+      evictable workload requests.jsonl --subject vllm==0.24.0 --capacity 20000
+    """
     from evictable.ci.workload import run_workload
 
     _known_profile(profile)
@@ -304,7 +318,12 @@ def matrix(
     seed: int,
     folder: Path,
 ) -> int:
-    """Search every vLLM release, and replay what is found on one on all others."""
+    """Search every vLLM release, and replay what is found on one on all others.
+
+    \b
+    Example:
+      evictable matrix --release 0.24.0 --release 0.33.0 --policy lru --max-time 6
+    """
     from evictable.ci.matrix import Matrix, MatrixOptions
     from evictable.specs.callers.disciplines import DISCIPLINES
     from evictable.specs.subjects.releases import KNOWN_RELEASES
@@ -341,6 +360,10 @@ def prove(subject: str, full: bool, engine: str, json_path: Path | None) -> int:
     """Show that the model keeps its laws and that SUBJECT follows it, each theorem with its bound.
 
     SUBJECT: impl (the default), or what `check` takes. Exit code 1 if a theorem is refuted, 3 if one is undecided.
+
+    \b
+    Example:
+      evictable prove impl --engine z3
     """
     from evictable.ci.prove import run_prove
 
@@ -393,6 +416,10 @@ def mutants(
 
     For each mutant and engine: what refutes it, in how many calls, how soon; or why the engine does not speak of
     it. Exit code 1 if one is alive that an engine covers, 3 if no engine covers any. A time-out refutes nothing.
+
+    \b
+    Example:
+      evictable mutants touch-forwards --engine all
     """
     from evictable.ci.mutants import Options, run_mutants
     from evictable.specs.mutants.hunt import MAX_CALLS
@@ -447,6 +474,10 @@ def schedules(
     """Interleave every pair of calls of two threads on SUBJECT: is each schedule like some order of the two calls?
 
     SUBJECT: impl (the default), or what `check` takes.
+
+    \b
+    Example:
+      evictable schedules --lock none --policy lru --pair prepare_load,prepare_load
     """
     from evictable.ci.schedules import Options, pair_of, run_schedules
     from evictable.specs.schedules.pairs import NAMES
@@ -514,6 +545,10 @@ def soak(
     """Let several threads play careful schedulers on one SUBJECT: calls judged, faults, resets, memory measured.
 
     SUBJECT: impl (the default), or what `check` takes. Two runs differ: it is the machine that switches threads.
+
+    \b
+    Example:
+      evictable soak impl --for 10m --threads 4 --tiers 2
     """
     from evictable.ci.soak import Options, run_soak, seconds_of
 
@@ -548,6 +583,10 @@ def oracle(capacity: int | None, policy: str, profile: str) -> int:
     for what happened. A call with "returns" or "raises" of its own is judged: "right", or the laws that it broke.
 
     Exit codes: 0; 1 if a recorded answer broke a law; 2 at a line that cannot be read, which is answered by "error".
+
+    \b
+    Example:
+      evictable oracle < calls.jsonl
     """
     from evictable.ci.oracle import run_oracle
     from evictable.model.trace import Head
@@ -570,6 +609,10 @@ def golden(folder: Path) -> int:
     """Write golden traces: every call in every state of small worlds, with answers and states, a file a profile.
 
     For tests of an implementation in another language. The same files come with this package, in specs/golden.
+
+    \b
+    Example:
+      evictable golden --dir golden
     """
     from evictable.ci.golden import run_golden
 
@@ -582,7 +625,12 @@ def golden(folder: Path) -> int:
 @click.option("--subject", help=f"Whose answers count: {_SUBJECT_HELP}. Default: the recorded ones.")
 @click.option("-o", "output", type=click.Path(path_type=Path), metavar="FILE", help="Default: standard output.")
 def export(trace: Path, as_pytest: bool, subject: str | None, output: Path | None) -> int:
-    """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law."""
+    """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law.
+
+    \b
+    Example:
+      evictable export traces/X.jsonl --pytest -o test_it.py
+    """
     from evictable.ci.export import run_export
 
     return run_export(trace, subject, output)
@@ -599,6 +647,10 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
 
     Every candidate is played on a fresh subject. At the end each call and each key is left out once more, by itself:
     that the law then holds is what "no call and no key can be left out" means.
+
+    \b
+    Example:
+      evictable shrink traces/X.jsonl -o short.jsonl
     """
     from evictable.ci.shrink import run_shrink
 
@@ -623,11 +675,51 @@ def show(trace: Path, svg: Path | None, html: Path | None, last: int, profile: s
     """Draw TRACE as it was recorded, up to its first broken law: calls down, keys across, what is wrong marked.
 
     In the terminal, or with --svg or --html in a file. Another subject's answers: `evictable replay` first.
+
+    \b
+    Example:
+      evictable show traces/X.jsonl --svg picture.svg
     """
     from evictable.ci.show import run_show
 
     _known_profile(profile)
     return run_show(trace, profile, svg, html, last=last)
+
+
+@cli.command()
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write them there instead.")
+def laws(json_path: Path | None) -> int:
+    """Print every law: its sentence, why it matters, and the real defects that it has caught.
+
+    \b
+    Example:
+      evictable laws --json laws.json
+    """
+    from evictable.ci.explain import run_laws
+
+    return run_laws(json_path)
+
+
+def _laws_and_files(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What a shell offers for LAW|TRACE."""
+    from evictable.model.laws import LAWS
+
+    offered = [CompletionItem(law.id, help=law.sentence) for law in LAWS if law.id.startswith(begun)]
+    return offered or [CompletionItem(begun, type="file")]
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("what", metavar="LAW|TRACE", shell_complete=_laws_and_files)
+def explain(what: str) -> int:
+    """Say in words what a LAW demands and why; or what happened in a TRACE, call by call, and why the last is wrong.
+
+    \b
+    Example:
+      evictable explain owner-completes
+    """
+    from evictable.ci.explain import run_explain
+
+    return run_explain(what)
 
 
 @cli.command("bench-monitor")
@@ -643,6 +735,10 @@ def bench_monitor(
 
     SUBJECT: impl (the default), or what `check` takes. A request looks up, touches and loads half of its keys and
     stores the others; blocks are pinned while others are evicted.
+
+    \b
+    Example:
+      evictable bench-monitor vllm==0.33.0 --policy lru
     """
     from evictable.ci.bench_monitor import run_bench_monitor
 
