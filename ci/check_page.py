@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from evictable.ci.cells import Cell, Violation
 from evictable.ci.pictures.page import Example, VerdictRow, page_of
-from evictable.ci.report import broken_laws, command_of, remarks_on, together
+from evictable.ci.report import broken_laws, command_of, exercise_of, remarks_on, together
 from evictable.ci.show import drawing_of_lines
 from evictable.specs.drawing.drawing import BrokenLaw
 
@@ -24,6 +24,8 @@ def _row(cell: Cell) -> VerdictRow:
     expected = bool(cell.violations) and not cell.unexpected
     laws = broken_laws(cell)
     remarks = remarks_on(cell)
+    if cell.exercise.get("runs"):
+        remarks.append(exercise_of(cell))
     if cell.started and not cell.inside:
         remarks.append("judged by its answers only: its inside is not built like vLLM's")
     if cell.profile == "any":

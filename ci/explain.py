@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +11,7 @@ from rich.markup import escape
 
 from evictable.ci.files import write_json
 from evictable.ci.found import Found, read_found, record_of
+from evictable.ci.pictures.shapes import plain
 from evictable.ci.report import console
 from evictable.model.laws import LAW_BY_ID, LAWS, Law
 from evictable.specs.drawing.drawing import Drawing
@@ -18,6 +19,9 @@ from evictable.specs.drawing.words import verdict_of
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.registry import MUTANTS
+
+MOST_SEEDED = 3
+"""Names of seeded defects that are printed of a law; `--json` has all."""
 
 
 def run_laws(json_path: Path | None) -> int:
@@ -61,7 +65,9 @@ def show_law(out: Console, law: Law, found: Sequence[Found]) -> None:
         out.print(f"  caught   {row}", markup=False)
     if not caught:
         out.print("  caught   nothing in a published release so far; seeded defects only", markup=False)
-    out.print(f"  seeded   {', '.join(mutant.name for mutant in mutants_of(law))}", markup=False)
+    seeded = [mutant.name for mutant in mutants_of(law)]
+    more = f" and {len(seeded) - MOST_SEEDED} more" if len(seeded) > MOST_SEEDED else ""
+    out.print(f"  seeded   {', '.join(seeded[:MOST_SEEDED])}{more}", markup=False)
 
 
 def show_commands(out: Console, law: Law, caught: Sequence[Found]) -> None:
@@ -92,24 +98,33 @@ def needs_of(law: Law) -> str:
 
 def explain_trace(out: Console, drawing: Drawing) -> None:
     """What happened, call by call, and why the last call is wrong."""
-    out.print(f"{drawing.name}, {', '.join(drawing.setup)}", style="dim", markup=False)
+    for line in sentences_of(drawing):
+        out.print(plain(line), markup=False)
+
+
+def sentences_of(drawing: Drawing) -> Iterator[str]:
+    """The same, line by line."""
+    yield f"{drawing.name}, {', '.join(drawing.setup)}"
     if drawing.left_out:
-        out.print(f"the last {len(drawing.steps)} of {drawing.calls:,} calls:", style="dim", markup=False)
+        yield f"the last {len(drawing.steps)} of {drawing.calls:,} calls:"
     for step in drawing.steps:
-        out.print(f"{step.number}. {step.words}", markup=False)
+        yield f"{step.number}. {step.words}"
         if step.careless:
-            out.print(f"   No careful caller does that: {step.careless}.", markup=False)
-        for line in step.said:
-            out.print(f"   Meanwhile {line}.", markup=False)
-    out.print(verdict_of(drawing.broken) or "No law is broken.", markup=False)
-    if drawing.broken:
-        last = drawing.steps[-1]
-        for cell in last.cells:
-            if cell.after != cell.right:
-                out.print(f"By right the ref_cnt of {cell.key} is {_ref(cell.right)}, not {_ref(cell.after)}.")
-        for one in drawing.broken:
-            if one.law in LAW_BY_ID:
-                out.print(f"Why {one.law} matters: {LAW_BY_ID[one.law].why}", markup=False)
+            yield f"   No careful caller does that: {step.careless}."
+        yield from (f"   Meanwhile {line}." for line in step.said)
+    yield verdict_of(drawing.broken) or "No law is broken."
+    yield from _why_wrong(drawing)
+
+
+def _why_wrong(drawing: Drawing) -> Iterator[str]:
+    if not drawing.broken:
+        return
+    for cell in drawing.steps[-1].cells:
+        if cell.after != cell.right:
+            yield f"By right the ref_cnt of {cell.key} is {_ref(cell.right)}, not {_ref(cell.after)}."
+    for one in drawing.broken:
+        if one.law in LAW_BY_ID:
+            yield f"Why {one.law} matters: {LAW_BY_ID[one.law].why}"
 
 
 def _ref(ref_cnt: int | None) -> str:

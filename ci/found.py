@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, frozen
+from attrs import asdict, field, frozen
 
 _COLUMNS = ("policy", "discipline", "threshold", "tiers", "law")
 
@@ -30,7 +30,7 @@ class Found:
     tiers: int
     calls: Mapping[str, int]
     """By release, such as ``0.33``; one that is not there breaks the law nowhere that was searched."""
-    reached: Sequence[str] = ()
+    reached: Sequence[str] = field(default=(), converter=tuple)
     """Releases in which scheduler steps break it."""
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ def found_in(markdown: str) -> Iterator[Found]:
 
 
 def _row(cells: Mapping[str, str]) -> Found | None:
-    releases = {name: cell for name, cell in cells.items() if name not in _COLUMNS and cell != "-"}
+    releases = {name: cell for name, cell in cells.items() if name not in _COLUMNS and _is_number(cell)}
     if not releases:
         return None
     return Found(
@@ -85,6 +85,10 @@ def _row(cells: Mapping[str, str]) -> Found | None:
         calls={name: int(cell.rstrip("*")) for name, cell in releases.items()},
         reached=tuple(name for name, cell in releases.items() if cell.endswith("*")),
     )
+
+
+def _is_number(cell: str) -> bool:
+    return cell.rstrip("*").isdigit()
 
 
 def as_json(rows: Sequence[Found]) -> str:

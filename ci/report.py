@@ -64,7 +64,7 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
         show_mismatches(out, cell)
     for cell in cells:
         if cell.exercise.get("runs"):
-            out.print(_exercise_of(cell), markup=False)
+            out.print(exercise_of(cell), markup=False)
     for cell in cells:
         if cell.faults:
             show_faults(out, cell)
@@ -99,7 +99,7 @@ def broken_laws(cell: Cell) -> list[str]:
     return [_brief(violation) for violation in shortest.values()]
 
 
-def _exercise_of(cell: Cell) -> str:
+def exercise_of(cell: Cell) -> str:
     """What was put to the test, in a line."""
     rows, pairs = cell.exercise["rows"], cell.exercise["pairs"]
     missing = [row for row, times in rows.items() if not times]

@@ -10,7 +10,7 @@ from attrs import define, field
 from evictable.ci.pictures.shapes import CHARACTER, Pen
 from evictable.specs.drawing.drawing import Drawing, Job
 
-LIFELINE = 150
+LIFELINE = 130
 """Between two lifelines."""
 LINE = 16
 SIGNS = {"done": "✓", "failed": "✗", "failed in part": "½", "raises": "✗", "under way": "…"}
@@ -51,7 +51,7 @@ class JobLanes:
 
     @property
     def right(self) -> int:
-        return self.left + 40 + LIFELINE * self.drawing.tiers + 60
+        return self.left + 30 + LIFELINE * self.drawing.tiers + 40
 
     def x_of(self, tier: int | None) -> int:
         """Of the primary tier (``None``), or of one below it."""

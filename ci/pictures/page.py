@@ -60,14 +60,13 @@ def page_of(
     environment = Environment(
         loader=PackageLoader(__package__, "."), autoescape=True, undefined=StrictUndefined, trim_blocks=True
     )
-    environment.filters["plain"] = plain
     environment.globals |= {"words_of_slot": words_of_slot, "sentence_of": sentence_of, "notes_of": notes_of}
     script = _file("page.js")
     pictures = [
         Markup(svg_of(example.drawing, standalone=False, prefix=f"e{place}-")) for place, example in enumerate(examples)
     ]
     text = environment.get_template("page.html").render(
-        title=plain(title),
+        title=title,
         examples=list(zip(examples, pictures, strict=True)),
         verdicts=verdicts,
         remarks=remarks,
@@ -76,7 +75,7 @@ def page_of(
         script_hash=_hash_of(script),
         definitions=Markup(ElementTree.tostring(definitions(), encoding="unicode")),
     )
-    yield from text.splitlines()
+    yield from plain(text).split("\n")
 
 
 def _file(name: str) -> str:

@@ -19,11 +19,12 @@ from evictable.specs.drawing.words import verdict_of
 
 MARGIN = 16
 LINE = 16
-LANE = 78
+LANE = 62
 """Width of a key's lane."""
 CHIP = 28
 MOST_CHIPS = 8
 """Keys of the evictable list that are drawn; how many more there are is said."""
+NARROWEST = 640
 WIDEST_CALL = 46
 """Characters of a line of the call column."""
 MOST_SAID = 4
@@ -86,19 +87,19 @@ class _Layout:
         self.lanes_at = MARGIN + 30 + self.call_width
         self.list_at = self.lanes_at + LANE * len(self.drawing.keys) + 16
         lists = [step.evictable for step in self.drawing.steps if step.evictable is not None]
-        chips = max([4, *(min(len(one.listed), MOST_CHIPS) for one in lists)])
-        self.width = self.list_at + (chips * CHIP + 60 if lists else 0) + MARGIN
+        chips = max([4, *(min(len(one.listed), MOST_CHIPS + 1) for one in lists)])
+        self.width = self.list_at + (chips * CHIP + 8 if lists else 0) + MARGIN
         if self.drawing.tiers:
             self.job_lanes = JobLanes(self.drawing, self.width + 24)
             self.width = self.job_lanes.right + MARGIN
-        self.width = max(self.width, 640)
+        self.width = max(self.width, NARROWEST)
 
     @property
     def lists(self) -> bool:
         return any(step.evictable is not None for step in self.drawing.steps)
 
     def height_of(self, step: Step) -> int:
-        lines = max(len(call_lines(step)), counted_rows(self.drawing, step.number), 2 if step.is_wrong else 1)
+        lines = max(len(call_lines(step)), counted_rows(self.drawing, step.number), 3 if step.is_wrong else 1)
         return lines * LINE + 14
 
 
@@ -212,8 +213,9 @@ def _cell(pen: Pen, cell: Cell, x: int, y: int, height: int, number: int) -> Non
         )
         if cell.wrong:
             pen.rect(x + 3, y + 2, LANE - 6, height - 4, "wrong", data={"data-wrong": "key"})
-            right = f"✗ right {count(cell.right)}" if cell.after != cell.right else "✗"
-            pen.text(x + LANE / 2, y + 20 + LINE, right, "wrong-label", anchor="middle")
+            right = ("✗ right", count(cell.right)) if cell.after != cell.right else ("✗",)
+            for line, label in enumerate(right, 1):
+                pen.text(x + LANE / 2, y + 20 + LINE * line, label, "wrong-label", anchor="middle")
 
 
 def _evictable(pen: Pen, evictable: Evictable, x: int, y: int, *, wrong: bool) -> None:
@@ -228,7 +230,7 @@ def _evictable(pen: Pen, evictable: Evictable, x: int, y: int, *, wrong: bool) -
         width = max(CHIP * len(keys), 44)
         pen.rect(x - 4, y + 3, width + 4, 26, "wrong", data={"data-wrong": "evictable"})
         right = ", ".join(map(str, evictable.right[:MOST_CHIPS])) or "none"
-        pen.text(x, y + 20 + LINE, f"✗ right {right}", "wrong-label")
+        pen.text(x, y + 26 + LINE, f"✗ right {right}", "wrong-label")
 
 
 def _legend(pen: Pen, layout: _Layout, y: int) -> int:
@@ -253,7 +255,7 @@ def notes_of(drawing: Drawing) -> Sequence[str]:
     """What the drawing leaves out, in words."""
     notes = []
     if not drawing.inside:
-        notes.append("every ref_cnt and list is the model's: the subject shows no inside")
+        notes.append("every ref_cnt and list is the model's: the trace has no state of the subject's own")
     elif any(step.evictable is not None and step.evictable.of_model for step in drawing.steps):
         notes.append("the evictable list is the model's: the subject keeps none")
     if drawing.left_out:

@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text
 
 from evictable.ci.pictures.jobs import sentence_of
+from evictable.ci.pictures.shapes import plain
 from evictable.ci.pictures.svg import count, notes_of, short
 from evictable.model.calls import Key
 from evictable.specs.drawing.drawing import (
@@ -35,8 +36,7 @@ def show_drawing(out: Console, drawing: Drawing) -> None:
     ascii_only = out.options.ascii_only
 
     def put(line: str | Text, style: str = "") -> None:
-        text = Text(line, style=style) if isinstance(line, str) else line
-        out.print(Text.from_markup(text.markup.translate(_ASCII)) if ascii_only else text)
+        out.print(_shown(Text(line, style=style) if isinstance(line, str) else line, ascii_only))
 
     for one in drawing.broken:
         put(
@@ -68,15 +68,16 @@ def _table(drawing: Drawing, ascii_only: bool) -> Table:
         row = [Text(str(step.number)), _call(step), *map(_cell, step.cells)]
         if step.evictable is not None:
             row.append(_evictable(step.evictable, wrong=EVICTABLE in step.wrong))
-        table.add_row(*(_in_ascii(text) if ascii_only else text for text in row))
+        table.add_row(*(_shown(text, ascii_only) for text in row))
     return table
 
 
-def _in_ascii(text: Text) -> Text:
-    spans = text.spans
-    plain = Text(text.plain.translate(_ASCII), style=text.style)
-    plain.spans = spans  # a sign stands for one sign
-    return plain
+def _shown(text: Text, ascii_only: bool) -> Text:
+    """Without signs that steer a terminal, or that it does not have."""
+    clean = plain(text.plain)
+    made = Text(clean.translate(_ASCII).encode("ascii", "replace").decode() if ascii_only else clean, style=text.style)
+    made.spans = text.spans  # a sign stands for one sign
+    return made
 
 
 def _call(step: Step) -> Text:

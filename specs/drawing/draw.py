@@ -90,12 +90,13 @@ def _step(follower: Follower, entry: Entry, keys: Sequence[Key], before: Mapping
 
 
 def _evictable(follower: Follower, shown: Snapshot) -> Evictable | None:
+    listed = None if shown.evictable is None else tuple(shown.evictable)
     if not follower.knows:
-        return None if shown.evictable is None else Evictable(tuple(shown.evictable), tuple(shown.evictable))
+        return None if listed is None else Evictable(listed, listed)
     right = tuple(follower.model.order.idle_keys())
-    if shown.evictable is None:
+    if listed is None or not follower.shows_inside:
         return Evictable(right, right, of_model=True)
-    return Evictable(tuple(shown.evictable), right)
+    return Evictable(listed, right)
 
 
 def _laws(told: Sequence[BrokenLaw], judged: Sequence[Broken]) -> tuple[BrokenLaw, ...]:

@@ -67,6 +67,11 @@ class Follower:
         self.model = self._judge.model
 
     @property
+    def shows_inside(self) -> bool:
+        """The latest call has a state of the subject's own."""
+        return self._state is not None and self.head.inside
+
+    @property
     def shown(self) -> Snapshot:
         """What the subject shows after the latest call; of one that shows nothing, what the model has."""
         return self.model.snapshot(None) if self._state is None else self._state
