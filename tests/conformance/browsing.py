@@ -12,6 +12,7 @@ from typing import Any
 from attrs import define, field
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+WINDOW = {"width": 1280, "height": 900}
 MISSING = "no Chromium: apt-get install chromium, or EVICTABLE_BROWSER=/path/to/it"
 
 
@@ -30,6 +31,18 @@ class Visit:
     requests: list[str] = field(factory=list)
     """What it asked for beyond itself."""
 
+    @classmethod
+    def to(cls, page: Any, path: Path) -> Visit:
+        """Opens ``path`` from disk."""
+        visit = cls(page)
+        page.on("console", lambda message: visit.complaints.append(message.text))
+        page.on("pageerror", lambda error: visit.complaints.append(str(error)))
+        page.on("request", lambda request: visit.requests.append(request.url))
+        address = path.resolve().as_uri()
+        page.goto(address)
+        visit.requests.remove(address)
+        return visit
+
     @property
     def current(self) -> list[str]:
         """The call that each drawing has as its current one."""
@@ -44,15 +57,8 @@ class Visit:
 @contextmanager
 def browsing(engine: Any, path: Path, **more: Any) -> Iterator[Visit]:
     """``path`` opened from disk, in a window of its own."""
-    context = engine.new_context(viewport={"width": 1280, "height": 900}, **more)
-    visit = Visit(context.new_page())
-    visit.page.on("console", lambda message: visit.complaints.append(message.text))
-    visit.page.on("pageerror", lambda error: visit.complaints.append(str(error)))
-    visit.page.on("request", lambda request: visit.requests.append(request.url))
-    address = path.resolve().as_uri()
-    visit.page.goto(address)
-    visit.requests.remove(address)
-    yield visit
+    context = engine.new_context(viewport=WINDOW, **more)
+    yield Visit.to(context.new_page(), path)
     context.close()
 
 

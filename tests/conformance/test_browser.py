@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from browsing import MISSING, Visit, browser_path, browsing
+from browsing import MISSING, WINDOW, Visit, browser_path, browsing
 
 from evictable.ci.cells import Cell, Violation
 from evictable.ci.check_page import page_of_check
@@ -56,10 +56,15 @@ def passing(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.fixture(scope="module")
+def window(engine: Any) -> Any:
+    return engine.new_context(viewport=WINDOW).new_page()
+
+
 @pytest.fixture
-def visit(engine: Any, failing: Path) -> Iterator[Visit]:
-    with browsing(engine, failing) as visit:
-        yield visit
+def visit(window: Any, failing: Path) -> Visit:
+    """The failing report, opened anew."""
+    return Visit.to(window, failing)
 
 
 def place_of(visit: Visit, selector: str) -> dict[str, float]:
@@ -185,8 +190,8 @@ PROMOTED = """
 {"call": "on_new_request", "request": "r1", "returns": null}
 {"call": "lookup", "request": "r1", "keys": [7], "returns": "HIT_PENDING", "exchanges": [{"said": "asked", "tier": 0, \
 "key": 7, "answer": "HIT"}, {"said": "reserved", "keys": [7], "block_ids": [0], "evicted": []}]}
-{"call": "on_schedule_end", "returns": null, "exchanges": [{"said": "submitted", "tier": 0, "job": 0, "promotion": true, \
-"keys": [7], "block_ids": [0], "request": "r1"}]}
+{"call": "on_schedule_end", "returns": null, "exchanges": [{"said": "submitted", "tier": 0, "job": 0, \
+"promotion": true, "keys": [7], "block_ids": [0], "request": "r1"}]}
 {"call": "finish_job", "job": 0, "keys": [7], "returns": null}
 """
 
