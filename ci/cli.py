@@ -670,11 +670,12 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
     metavar="N",
     help="Calls that are drawn, at most: the last.",
 )
+@click.option("--subject", help=f"Whose answers to draw: {_SUBJECT_HELP}. Default: the recorded ones.")
 @_PROFILE
-def show(trace: Path, svg: Path | None, html: Path | None, last: int, profile: str) -> int:
-    """Draw TRACE as it was recorded, up to its first broken law: calls down, keys across, what is wrong marked.
+def show(trace: Path, svg: Path | None, html: Path | None, last: int, subject: str | None, profile: str) -> int:
+    """Draw TRACE up to its first broken law: calls down the page, keys across, what is wrong marked.
 
-    In the terminal, or with --svg or --html in a file. Another subject's answers: `evictable replay` first.
+    In the terminal, or with --svg or --html in a file.
 
     \b
     Example:
@@ -683,7 +684,7 @@ def show(trace: Path, svg: Path | None, html: Path | None, last: int, profile: s
     from evictable.ci.show import run_show
 
     _known_profile(profile)
-    return run_show(trace, profile, svg, html, last=last)
+    return run_show(trace, profile, svg, html, subject=subject, last=last)
 
 
 @cli.command()
@@ -710,7 +711,8 @@ def _laws_and_files(context: click.Context, parameter: click.Parameter, begun: s
 
 @cli.command(epilog=_EXIT_CODES)
 @click.argument("what", metavar="LAW|TRACE", shell_complete=_laws_and_files)
-def explain(what: str) -> int:
+@click.option("--subject", help=f"Of a trace, whose answers: {_SUBJECT_HELP}. Default: the recorded ones.")
+def explain(what: str, subject: str | None) -> int:
     """Say in words what a LAW demands and why; or what happened in a TRACE, call by call, and why the last is wrong.
 
     \b
@@ -719,7 +721,7 @@ def explain(what: str) -> int:
     """
     from evictable.ci.explain import run_explain
 
-    return run_explain(what)
+    return run_explain(what, subject)
 
 
 @cli.command("bench-monitor")

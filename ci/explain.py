@@ -36,8 +36,8 @@ def run_laws(json_path: Path | None) -> int:
     return 0
 
 
-def run_explain(what: str) -> int:
-    """A law in words, or a trace call by call; 1 if the trace breaks a law. Raises `UsageError`."""
+def run_explain(what: str, subject: str | None = None) -> int:
+    """A law in words, or a trace call by call; 1 if the trace breaks a law. Raises `UsageError` and `Inconclusive`."""
     if what in LAW_BY_ID:
         out = console()
         law = LAW_BY_ID[what]
@@ -49,7 +49,7 @@ def run_explain(what: str) -> int:
         raise UsageError(f"{what}: neither a law nor a trace file; the laws are {', '.join(LAW_BY_ID)}")
     from evictable.ci.show import drawing_of
 
-    drawing = drawing_of(Path(what))
+    drawing = drawing_of(Path(what), subject=subject)
     explain_trace(console(), drawing)
     return 1 if drawing.broken else 0
 

@@ -14,7 +14,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from attrs import asdict, field, frozen
+from attrs import asdict, frozen
 
 _COLUMNS = ("policy", "discipline", "threshold", "tiers", "law")
 
@@ -30,7 +30,7 @@ class Found:
     tiers: int
     calls: Mapping[str, int]
     """By release, such as ``0.33``; one that is not there breaks the law nowhere that was searched."""
-    reached: Sequence[str] = field(default=(), converter=tuple)
+    reached: tuple[str, ...] = ()
     """Releases in which scheduler steps break it."""
 
     def __str__(self) -> str:
@@ -54,7 +54,7 @@ class Found:
 def read_found() -> tuple[Found, ...]:
     """The rows that come with this package."""
     rows = json.loads((files(__package__) / "found.json").read_text(encoding="utf-8"))
-    return tuple(Found(**row) for row in rows)
+    return tuple(Found(**{**row, "reached": tuple(row["reached"])}) for row in rows)
 
 
 def found_in(markdown: str) -> Iterator[Found]:

@@ -21,7 +21,8 @@ Row = tuple[int, int, int]
 
 def counted_rows(drawing: Drawing, number: int) -> int:
     """Lines that the labels of jobs need in the row of call ``number``."""
-    begun = sum(job.submitted == number for job in drawing.jobs)
+    first = drawing.steps[0].number
+    begun = sum(max(job.submitted, first) == number for job in drawing.jobs)
     return max(begun, sum(job.reported == number for job in drawing.jobs))
 
 
@@ -67,11 +68,11 @@ class JobLanes:
             pen.line((self.x_of(tier), rows[0][1]), (self.x_of(tier), bottom), "lifeline")
         places = {number: (y, height) for number, y, height in rows}
         for job in self.drawing.jobs:
-            self._arrow(pen, job, places, rows[0][1], bottom)
+            self._arrow(pen, job, places, bottom)
 
-    def _arrow(self, pen: Pen, job: Job, rows: dict[int, tuple[int, int]], top: int, bottom: int) -> None:
+    def _arrow(self, pen: Pen, job: Job, rows: dict[int, tuple[int, int]], bottom: int) -> None:
         source, target = (job.tier, None) if job.promotion else (None, job.tier)
-        start = self._y(job.submitted, source, rows, top)
+        start = self._y(max(job.submitted, min(rows)), source, rows)
         under_way = job.ended is None and not job.raised
         end = bottom - 6 if under_way else self._end(job, start, rows, bottom)
         kind = "job up" if job.promotion else "job down"
@@ -87,10 +88,8 @@ class JobLanes:
             if job.reported in rows:
                 self._taken(pen, job, rows)
 
-    def _y(self, number: int, lane: int | None, rows: dict[int, tuple[int, int]], top: int) -> int:
-        """Where the next label of a row goes; what began before the first row begins at the top."""
-        if number not in rows:
-            return top
+    def _y(self, number: int, lane: int | None, rows: dict[int, tuple[int, int]]) -> int:
+        """Where the next label of a row goes."""
         place = -1 if lane is None else lane
         self._used[number, place] += 1
         return rows[number][0] + LINE * self._used[number, place]

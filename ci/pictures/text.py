@@ -28,6 +28,8 @@ from evictable.specs.drawing.drawing import (
 
 STYLES = {"absent": "dim", "pending": "black on yellow", "idle": "green", "pinned": "white on blue", "illegal": "red"}
 WRONG = "bold red"
+MOST_LISTED = 12
+"""Keys of an evictable list that are printed."""
 _ASCII = str.maketrans({"→": ">", "·": ".", "✗": "!", "…": "~", "✓": "+", "½": "/"})
 
 
@@ -110,7 +112,8 @@ def _evictable(evictable: Evictable, *, wrong: bool) -> Text:
 
 
 def _listed(keys: Sequence[Key]) -> str:
-    return "[" + ", ".join(map(str, keys)) + "]"
+    more = f", +{len(keys) - MOST_LISTED}" if len(keys) > MOST_LISTED else ""
+    return f"[{', '.join(short(str(key)) for key in keys[:MOST_LISTED])}{more}]"
 
 
 def _slots(drawing: Drawing) -> list[str]:

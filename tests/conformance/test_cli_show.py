@@ -110,6 +110,27 @@ def test_a_full_disk_is_one_line(at_once: Run, option: str) -> None:
     assert "/dev/full: cannot be written" in done.stderr
 
 
+HALF_PINNED = Path(__file__).parent / "cases" / "half-pinned.jsonl"
+
+
+def test_calls_without_answers_are_drawn_on_a_subject(evictable: Run, folder: Path) -> None:
+    done = evictable("show", HALF_PINNED, "--subject", "impl")
+    assert (0, "") == (done.returncode, done.stderr)
+    done = evictable("show", HALF_PINNED, "--subject", "mutant:load-pins-before-it-checks", "--html", "page.html")
+    assert 1 == done.returncode
+    page = (folder / "page.html").read_text()
+    assert 'data-wrong="key"' in page
+    assert "--subject mutant:load-pins-before-it-checks" in page
+
+
+def test_policy_calls_are_explained_on_a_subject(evictable: Run, folder: Path) -> None:
+    head = '{"evictable_trace": 1, "level": "policy", "capacity": 1}'
+    (folder / "trace.jsonl").write_text(head + '\n{"call": "mark_evictable", "key": 0}\n')
+    done = evictable("explain", "trace.jsonl", "--subject", "impl")
+    assert 0 == done.returncode
+    assert "raises MismatchedMark" in done.stdout
+
+
 # --- check --html ---------------------------------------------------------------------------------
 
 

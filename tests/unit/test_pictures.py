@@ -81,6 +81,13 @@ def test_a_job_is_an_arrow_between_its_rows() -> None:
     assert float(line.get("x2")) < float(line.get("x1"))  # up: from the tier to the primary
 
 
+def test_a_job_from_before_begins_in_the_first_row() -> None:
+    root = parts(drawn(tiered_entries(), tiers=1, last=2))
+    line = root.find(f".//{SVG}g[@data-job='0']/{SVG}line")
+    _, top, _, height = box(root.find(f".//{SVG}g[@data-step='5']/{SVG}rect"))
+    assert top < float(line.get("y1")) < top + height
+
+
 def hostile() -> Drawing:
     entries = foreign(7, 8, wrong=7)
     entries[2] |= {"request": HOSTILE}
@@ -113,12 +120,12 @@ def test_a_page_is_made_the_same_twice() -> None:
     assert list(page_of("t", [Example(hostile())])) == list(page_of("t", [Example(hostile())]))
 
 
-def in_terminal(drawing: Drawing, encoding: str = "utf-8") -> str:
+def in_terminal(drawing: Drawing, encoding: str = "utf-8", width: int = 120) -> str:
     import io
 
     raw = io.BytesIO()
     stream = io.TextIOWrapper(raw, encoding=encoding)
-    show_drawing(Console(file=stream, width=120, color_system=None), drawing)
+    show_drawing(Console(file=stream, width=width, color_system=None), drawing)
     stream.flush()
     return raw.getvalue().decode(encoding)
 
@@ -127,6 +134,11 @@ def test_in_the_terminal_the_wrong_cell_says_what_is_right() -> None:
     shown = in_terminal(drawn(foreign(7, 8, wrong=8)))
     assert "✗ right 1" in shown
     assert "slot 1: holds 8; r1 reads 8" in shown
+
+
+def test_of_a_long_evictable_list_the_first_are_printed() -> None:
+    keys = range(20)
+    assert "[0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, +8]" in in_terminal(drawn(stored(*keys), capacity=20), width=400)
 
 
 def test_a_terminal_without_unicode_gets_signs_that_it_has() -> None:
