@@ -21,12 +21,14 @@ MARGIN = 16
 LINE = 16
 LANE = 62
 """Width of a key's lane."""
-CHIP = 28
+NARROWEST_CHIP = 28
 MOST_CHIPS = 8
 """Keys of the evictable list that are drawn; how many more there are is said."""
 NARROWEST = 640
 WIDEST_CALL = 46
 """Characters of a line of the call column."""
+MOST_LINES = 5
+"""Lines of a call, and of its answer."""
 MOST_SAID = 4
 """Lines of what manager and tiers said to each other, of one call."""
 LEGEND = (
@@ -75,7 +77,10 @@ class _Layout:
     """Where the columns are."""
 
     drawing: Drawing
+    calls_at: int = field(init=False)
     call_width: int = field(init=False)
+    chip: int = field(init=False)
+    """Width of a key in the evictable list."""
     lanes_at: int = field(init=False)
     list_at: int = field(init=False)
     width: int = field(init=False)
@@ -84,11 +89,14 @@ class _Layout:
     def __attrs_post_init__(self) -> None:
         texts = [line for step in self.drawing.steps for line, _ in call_lines(step)]
         self.call_width = int(max([len("call"), *map(len, texts)]) * CHARACTER) + 16
-        self.lanes_at = MARGIN + 30 + self.call_width
+        self.calls_at = MARGIN + max(30, int(len(str(self.drawing.calls)) * CHARACTER) + 12)
+        self.lanes_at = self.calls_at + self.call_width
         self.list_at = self.lanes_at + LANE * len(self.drawing.keys) + 16
         lists = [step.evictable for step in self.drawing.steps if step.evictable is not None]
+        longest = max([1, *(len(key) for one in lists for key in chips_of(one))])
+        self.chip = max(NARROWEST_CHIP, int(longest * CHARACTER) + 12)
         chips = max([4, *(min(len(one.listed), MOST_CHIPS + 1) for one in lists)])
-        self.width = self.list_at + (chips * CHIP + 8 if lists else 0) + MARGIN
+        self.width = self.list_at + (chips * self.chip + 8 if lists else 0) + MARGIN
         if self.drawing.tiers:
             self.job_lanes = JobLanes(self.drawing, self.width + 24)
             self.width = self.job_lanes.right + MARGIN
@@ -122,7 +130,7 @@ def call_lines(step: Step) -> list[tuple[str, str]]:
 
 
 def _wrapped(text: str) -> list[str]:
-    return textwrap.wrap(text, WIDEST_CALL, subsequent_indent="  ") or [""]
+    return textwrap.wrap(text, WIDEST_CALL, subsequent_indent="  ", max_lines=MOST_LINES, placeholder=" …") or [""]
 
 
 def _title(drawing: Drawing) -> str:
@@ -165,7 +173,7 @@ def heading_lines(drawing: Drawing, width: int) -> Iterable[tuple[str, str]]:
 def _head_row(pen: Pen, layout: _Layout, y: int) -> int:
     drawing = layout.drawing
     pen.text(MARGIN, y + 18, "#", "dim")
-    pen.text(MARGIN + 30, y + 18, "call, → answer", "dim")
+    pen.text(layout.calls_at, y + 18, "call, → answer", "dim")
     for place, key in enumerate(drawing.keys):
         pen.text(layout.lanes_at + LANE * place + LANE / 2, y + 18, short(str(key)), "key", anchor="middle")
     if drawing.keys:
@@ -182,12 +190,12 @@ def _row(pen: Pen, layout: _Layout, step: Step, y: int, height: int) -> None:
         pen.text(MARGIN, y + 20, str(step.number), "number")
         lines = call_lines(step)
         for line, (text, kind) in enumerate(lines):
-            pen.text(MARGIN + 30, y + 20 + LINE * line, text, kind)
+            pen.text(layout.calls_at, y + 20 + LINE * line, text, kind)
         _wrong_lines(pen, layout, lines, y)
         for place, cell in enumerate(step.cells):
             _cell(pen, cell, layout.lanes_at + LANE * place, y, height, step.number)
         if step.evictable is not None:
-            _evictable(pen, step.evictable, layout.list_at, y, wrong=EVICTABLE in step.wrong)
+            _evictable(pen, step.evictable, layout, y, wrong=EVICTABLE in step.wrong)
 
 
 def _wrong_lines(pen: Pen, layout: _Layout, lines: Sequence[tuple[str, str]], y: int) -> None:
@@ -196,7 +204,7 @@ def _wrong_lines(pen: Pen, layout: _Layout, lines: Sequence[tuple[str, str]], y:
         numbers = [number for number, (_, one) in enumerate(lines) if one == kind]
         if numbers:
             height = LINE * len(numbers)
-            where = MARGIN + 25, y + 8 + LINE * numbers[0]
+            where = layout.calls_at - 5, y + 8 + LINE * numbers[0]
             pen.rect(*where, layout.call_width - 10, height, "wrong", data={"data-wrong": place})
 
 
@@ -218,16 +226,20 @@ def _cell(pen: Pen, cell: Cell, x: int, y: int, height: int, number: int) -> Non
                 pen.text(x + LANE / 2, y + 20 + LINE * line, label, "wrong-label", anchor="middle")
 
 
-def _evictable(pen: Pen, evictable: Evictable, x: int, y: int, *, wrong: bool) -> None:
-    keys = [short(str(key)) for key in evictable.listed[:MOST_CHIPS]]
+def chips_of(evictable: Evictable) -> list[str]:
+    return [short(str(key)) for key in evictable.listed[:MOST_CHIPS]]
+
+
+def _evictable(pen: Pen, evictable: Evictable, layout: _Layout, y: int, *, wrong: bool) -> None:
+    x, chip, keys = layout.list_at, layout.chip, chips_of(evictable)
     for place, key in enumerate(keys):
-        pen.rect(x + CHIP * place, y + 7, CHIP - 4, 18, "chip")
-        pen.text(x + CHIP * place + (CHIP - 4) / 2, y + 20, key, "chip-text", anchor="middle")
+        pen.rect(x + chip * place, y + 7, chip - 4, 18, "chip")
+        pen.text(x + chip * place + (chip - 4) / 2, y + 20, key, "chip-text", anchor="middle")
     more = len(evictable.listed) - len(keys)
     if more or not keys:
-        pen.text(x + CHIP * len(keys) + 2, y + 20, f"+{more}" if more else "none", "dim")
+        pen.text(x + chip * len(keys) + 2, y + 20, f"+{more}" if more else "none", "dim")
     if wrong:
-        width = max(CHIP * len(keys), 44)
+        width = max(chip * len(keys), 44)
         pen.rect(x - 4, y + 3, width + 4, 26, "wrong", data={"data-wrong": "evictable"})
         right = ", ".join(map(str, evictable.right[:MOST_CHIPS])) or "none"
         pen.text(x, y + 26 + LINE, f"✗ right {right}", "wrong-label")
