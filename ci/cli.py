@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 import click
+from click.shell_completion import CompletionItem
 
 from evictable.specs.errors import LawlessDifference, UsageError
 
@@ -102,6 +103,13 @@ _SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or 
 )
 @click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there.")
 @click.option(
+    "--html",
+    "html_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write a page there: the verdicts, and each counterexample drawn, to step through.",
+)
+@click.option(
     "--trace-dir",
     type=click.Path(path_type=Path),
     default=Path("traces"),
@@ -147,6 +155,7 @@ def check(
     tiers: int,
     expect_path: Path | None,
     json_path: Path | None,
+    html_path: Path | None,
     trace_dir: Path,
     junit_path: Path | None,
     summary_path: Path | None,
@@ -157,6 +166,10 @@ def check(
     SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
     fetched once), vllm:PATH (a source checkout), package.module:Name (a manager factory or a cache policy class) or
     stdio:COMMAND (any language).
+
+    \b
+    Example:
+      evictable check vllm==0.33.0 --discipline careless --html report.html
     """
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
@@ -205,6 +218,7 @@ def check(
             tiers=tiers,
             expectations=() if expect_path is None else read_expectations(expect_path),
             json_path=json_path,
+            html_path=html_path,
             trace_dir=trace_dir,
             junit_path=junit_path,
             summary_path=summary_path,
@@ -223,7 +237,9 @@ def replay(trace: Path, subject: str | None, profile: str) -> int:
     Without --subject the recorded answers are judged under the recorded profile; with it, the recorded answers
     are ignored and the subject's own profile is taken. A file may hold several traces, one after the other.
 
-    Example: evictable replay traces/X.jsonl --subject vllm==0.33.0
+    \b
+    Example:
+      evictable replay traces/X.jsonl --subject vllm==0.33.0
     """
     from evictable.ci.replay import run_replay
 
@@ -266,7 +282,9 @@ def workload(
 ) -> int:
     """Drive a subject with a request trace (Mooncake format), every call judged.
 
-    Example: evictable workload requests.jsonl --capacity 20000
+    \b
+    Example:
+      evictable workload requests.jsonl --subject vllm==0.24.0 --capacity 20000
     """
     from evictable.ci.workload import run_workload
 
@@ -323,7 +341,12 @@ def matrix(
     seed: int,
     folder: Path,
 ) -> int:
-    """Search every vLLM release, and replay what is found on one on all others."""
+    """Search every vLLM release, and replay what is found on one on all others.
+
+    \b
+    Example:
+      evictable matrix --release 0.24.0 --release 0.33.0 --policy lru --max-time 6
+    """
     from evictable.ci.matrix import Matrix, MatrixOptions
     from evictable.specs.callers.disciplines import DISCIPLINES
     from evictable.specs.subjects.releases import KNOWN_RELEASES
@@ -360,6 +383,10 @@ def prove(subject: str, full: bool, engine: str, json_path: Path | None) -> int:
     """Show that the model keeps its laws and that SUBJECT follows it, each theorem with its bound.
 
     SUBJECT: impl (the default), or what `check` takes. Exit code 1 if a theorem is refuted, 3 if one is undecided.
+
+    \b
+    Example:
+      evictable prove impl --engine z3
     """
     from evictable.ci.prove import run_prove
 
@@ -412,6 +439,10 @@ def mutants(
 
     For each mutant and engine: what refutes it, in how many calls, how soon; or why the engine does not speak of
     it. Exit code 1 if one is alive that an engine covers, 3 if no engine covers any. A time-out refutes nothing.
+
+    \b
+    Example:
+      evictable mutants touch-forwards --engine all
     """
     from evictable.ci.mutants import Options, run_mutants
     from evictable.specs.mutants.hunt import MAX_CALLS
@@ -466,6 +497,10 @@ def schedules(
     """Interleave every pair of calls of two threads on SUBJECT: is each schedule like some order of the two calls?
 
     SUBJECT: impl (the default), or what `check` takes.
+
+    \b
+    Example:
+      evictable schedules --lock none --policy lru --pair prepare_load,prepare_load
     """
     from evictable.ci.schedules import Options, pair_of, run_schedules
     from evictable.specs.schedules.pairs import NAMES
@@ -533,6 +568,10 @@ def soak(
     """Let several threads play careful schedulers on one SUBJECT: calls judged, faults, resets, memory measured.
 
     SUBJECT: impl (the default), or what `check` takes. Two runs differ: it is the machine that switches threads.
+
+    \b
+    Example:
+      evictable soak impl --for 10m --threads 4 --tiers 2
     """
     from evictable.ci.soak import Options, run_soak, seconds_of
 
@@ -651,6 +690,10 @@ def fuzz(
     """Search SUBJECT... for long: all engines, policies, disciplines and tiers, guided by what was reached before.
 
     SUBJECT: what `check` takes. Default: those of the campaign in DIR.
+
+    \b
+    Example:
+      evictable fuzz impl vllm==0.33.0 --for 8h --dir campaign
     """
     from evictable.ci.expectations import read_expectations
     from evictable.ci.fuzz import Campaign, Options, prepared
@@ -717,7 +760,8 @@ def oracle(capacity: int | None, policy: str, profile: str) -> int:
     for what happened. A call with "returns" or "raises" of its own is judged: "right", or the laws that it broke.
 
     \b
-    Example: evictable oracle --capacity 2 < calls.jsonl
+    Example:
+      evictable oracle --capacity 2 < calls.jsonl
     with lines such as {"call": "lookup", "request": "r1", "keys": [0]}
 
     Exit codes: 0; 1 if a recorded answer broke a law; 2 at a line that cannot be read, which is answered by "error";
@@ -745,7 +789,9 @@ def golden(folder: Path) -> int:
 
     For tests of an implementation in another language. The same files come with this package, in specs/golden.
 
-    Example: evictable golden --dir golden
+    \b
+    Example:
+      evictable golden --dir golden
     """
     from evictable.ci.golden import run_golden
 
@@ -760,7 +806,9 @@ def golden(folder: Path) -> int:
 def export(trace: Path, as_pytest: bool, subject: str | None, output: Path | None) -> int:
     """Make a test of the other project out of TRACE: it imports nothing of ours, and fails with the broken law.
 
-    Example: evictable export traces/X.jsonl --pytest -o test_x.py
+    \b
+    Example:
+      evictable export traces/X.jsonl --pytest -o test_it.py
     """
     from evictable.ci.export import run_export
 
@@ -779,7 +827,9 @@ def shrink(trace: Path, subject: str | None, profile: str, law: str | None, outp
     Every candidate is played on a fresh subject. At the end each call and each key is left out once more, by itself:
     that the law then holds is what "no call and no key can be left out" means.
 
-    Example: evictable shrink calls.jsonl -o short.jsonl
+    \b
+    Example:
+      evictable shrink traces/X.jsonl -o short.jsonl
     """
     from evictable.ci.shrink import run_shrink
 
@@ -796,10 +846,10 @@ def fetch(subject: tuple[str, ...], key_only: bool) -> int:
     """Put the releases that SUBJECT... need into the cache ($EVICTABLE_CACHE), and say where they are.
 
     `check` does so by itself. This is for a machine that will have no network, and for a CI system that keeps the
-    folder from one run to the next:
+    folder from one run to the next.
 
     \b
-      evictable fetch vllm==0.24.0 vllm==0.33.0
+    Example:
       evictable fetch --cache-key vllm==0.24.0 vllm==0.33.0
     """
     from evictable.ci.fetch import run_fetch
@@ -839,11 +889,81 @@ def bench(
 
     Each subject in a process of its own, rounds in an order drawn anew, thread time; what they answer is judged before
     it is timed. By default impl, impl:linked and the releases 0.23.0, 0.24.0, 0.30.0 and 0.33.0.
+
+    \b
+    Example:
+      evictable bench impl vllm==0.24.0 --section mixed
     """
     from evictable.ci.bench import Options, run_bench
     from evictable.specs.bench.sections import SUBJECTS
 
     return run_bench(Options(subject or SUBJECTS, sections, quick, rounds, trace, json_path, plots))
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("trace", type=click.Path(path_type=Path))
+@click.option("--svg", type=click.Path(path_type=Path), metavar="FILE", help="Write the picture there, for an issue.")
+@click.option("--html", type=click.Path(path_type=Path), metavar="FILE", help="Write a page there, to step through.")
+@click.option(
+    "--last",
+    type=click.IntRange(min=1, max=400),
+    default=40,
+    show_default=True,
+    metavar="N",
+    help="Calls that are drawn, at most: the last.",
+)
+@click.option("--subject", help=f"Whose answers to draw: {_SUBJECT_HELP}. Default: the recorded ones.")
+@_PROFILE
+def show(trace: Path, svg: Path | None, html: Path | None, last: int, subject: str | None, profile: str) -> int:
+    """Draw TRACE up to its first broken law: calls down the page, keys across, what is wrong marked.
+
+    In the terminal, or with --svg or --html in a file.
+
+    \b
+    Example:
+      evictable show traces/X.jsonl --svg picture.svg
+    """
+    from evictable.ci.show import run_show
+
+    _known_profile(profile)
+    return run_show(trace, profile, svg, html, subject=subject, last=last)
+
+
+@cli.command()
+@click.option("--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write them there instead.")
+def laws(json_path: Path | None) -> int:
+    """Print every law: its sentence, why it matters, and the real defects that it has caught.
+
+    \b
+    Example:
+      evictable laws --json laws.json
+    """
+    from evictable.ci.explain import run_laws
+
+    return run_laws(json_path)
+
+
+def _laws_and_files(context: click.Context, parameter: click.Parameter, begun: str) -> list[CompletionItem]:
+    """What a shell offers for LAW|TRACE."""
+    from evictable.model.laws import LAWS
+
+    offered = [CompletionItem(law.id, help=law.sentence) for law in LAWS if law.id.startswith(begun)]
+    return offered or [CompletionItem(begun, type="file")]
+
+
+@cli.command(epilog=_EXIT_CODES)
+@click.argument("what", metavar="LAW|TRACE", shell_complete=_laws_and_files)
+@click.option("--subject", help=f"Of a trace, whose answers: {_SUBJECT_HELP}. Default: the recorded ones.")
+def explain(what: str, subject: str | None) -> int:
+    """Say in words what a LAW demands and why; or what happened in a TRACE, call by call, and why the last is wrong.
+
+    \b
+    Example:
+      evictable explain owner-completes
+    """
+    from evictable.ci.explain import run_explain
+
+    return run_explain(what, subject)
 
 
 @cli.command("bench-monitor")
@@ -859,6 +979,10 @@ def bench_monitor(
 
     SUBJECT: impl (the default), or what `check` takes. A request looks up, touches and loads half of its keys and
     stores the others; blocks are pinned while others are evicted.
+
+    \b
+    Example:
+      evictable bench-monitor vllm==0.33.0 --policy lru
     """
     from evictable.ci.bench_monitor import run_bench_monitor
 

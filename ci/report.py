@@ -68,24 +68,14 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
     out.print(_table_of(cells))
     for cell in cells:
         if cell.violations:
-            shortest: dict[str, Violation] = {}
-            for violation in by_length(cell):
-                shortest.setdefault(violation.law, violation)
-            laws = ", ".join(map(brief, shortest.values()))
+            laws = ", ".join(broken_laws(cell))
             out.print(f"broken by {cell.name} (calls): {laws}", markup=False)
-        if cell.reached:
-            laws = ", ".join(f"{one.law} ({one.calls})" for one in cell.reached.values())
-            out.print(f"of these, scheduler steps reach (calls): {laws}", markup=False)
-        if cell.problem is not None:
-            out.print(f"no verdict on {cell.name}: {cell.problem}", markup=False)
-        if cell.ended and cell.not_exercised:
-            out.print(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}", markup=False)
-        if cell.bound:
-            out.print(f"exhaustive search on {cell.name}: {cell.bound}", markup=False)
+        for remark in remarks_on(cell):
+            out.print(remark, markup=False)
         show_mismatches(out, cell)
     for cell in cells:
         if cell.exercise.get("runs"):
-            out.print(_exercise_of(cell), markup=False)
+            out.print(exercise_of(cell), markup=False)
     for cell in cells:
         if cell.faults:
             show_faults(out, cell)
@@ -97,7 +87,30 @@ def show_cells(out: Console, cells: Sequence[Cell]) -> None:
     out.print(_sum_of(cells), markup=False)
 
 
-def _exercise_of(cell: Cell) -> str:
+def remarks_on(cell: Cell) -> list[str]:
+    """What the table has no room for: what is inconclusive, not exercised, or searched from end to end."""
+    remarks = []
+    if cell.reached:
+        laws = ", ".join(f"{one.law} ({one.calls})" for one in cell.reached.values())
+        remarks.append(f"of these, scheduler steps reach (calls): {laws}")
+    if cell.problem is not None:
+        remarks.append(f"no verdict on {cell.name}: {cell.problem}")
+    if cell.ended and cell.not_exercised:
+        remarks.append(f"not exercised on {cell.name}: {', '.join(cell.not_exercised)}")
+    if cell.bound:
+        remarks.append(f"exhaustive search on {cell.name}: {cell.bound}")
+    return remarks
+
+
+def broken_laws(cell: Cell) -> list[str]:
+    """Each broken law with the calls of its shortest counterexample, shortest first."""
+    shortest: dict[str, Violation] = {}
+    for violation in by_length(cell):
+        shortest.setdefault(violation.law, violation)
+    return [brief(violation) for violation in shortest.values()]
+
+
+def exercise_of(cell: Cell) -> str:
     """What was put to the test, in a line."""
     rows, pairs = cell.exercise["rows"], cell.exercise["pairs"]
     missing = [row for row, times in rows.items() if not times]
@@ -205,14 +218,7 @@ def show_violations(out: Console, cell: Cell, profile: str, replayed_by: Callabl
     ``profile`` is what was asked for: the command to replay names it too. What is expected gets a line. ``replayed_by``
     gives the command that plays a trace again, where it is not `evictable replay`.
     """
-    together: dict[tuple[str, ...], list[Violation]] = {}
-    shown: set[str] = set()
-    for violation in by_length(cell):
-        # Of faults in many places that break a law the first is shown; the table of faults names the others.
-        if violation.reason is None and not (violation.fault is not None and violation.law in shown):
-            together.setdefault(violation.played, []).append(violation)
-            shown.add(violation.law)
-    for group in together.values():
+    for group in together(cell):
         out.print()
         for violation in group:
             out.print(
@@ -237,6 +243,25 @@ def show_violations(out: Console, cell: Cell, profile: str, replayed_by: Callabl
             )
 
 
+def together(cell: Cell) -> list[list[Violation]]:
+    """The unexpected counterexamples of a cell, shortest first: those of the same calls in one group."""
+    groups: dict[tuple[str, ...], list[Violation]] = {}
+    shown: set[str] = set()
+    for violation in by_length(cell):
+        # Of faults in many places that break a law the first is shown; the table of faults names the others.
+        if violation.reason is None and not (violation.fault is not None and violation.law in shown):
+            groups.setdefault(violation.played, []).append(violation)
+            shown.add(violation.law)
+    return list(groups.values())
+
+
+def command_of(violation: Violation, subject: str, profile: str) -> str | None:
+    """What plays a counterexample again, if it was written."""
+    if violation.path is None:
+        return None
+    return replay_command(violation.path, subject, profile)
+
+
 def _show_command(
     out: Console,
     violation: Violation,
@@ -246,10 +271,7 @@ def _show_command(
 ) -> None:
     if violation.path is None:
         return
-    if replayed_by is not None:
-        command = replayed_by(violation.path)
-    else:
-        command = replay_command(violation.path, subject, profile)
+    command = replayed_by(violation.path) if replayed_by is not None else command_of(violation, subject, profile)
     out.print(f"  replay    {command}", markup=False, soft_wrap=True)  # whole, to be copied
 
 

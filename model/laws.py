@@ -88,6 +88,8 @@ class Law:
     id: str
     sentence: str
     check: Predicate = field(repr=False)
+    why: str
+    """What goes wrong where it is broken."""
     needs_inside: bool = False
     """It can only be judged of a subject that shows its inside."""
     needs_mistakes: bool = False
@@ -493,6 +495,8 @@ LAWS: tuple[Law, ...] = (
         "evictable-iff-idle",
         "a key is in the evictable set if and only if it is resident with ref_cnt == 0",
         evictable_iff_idle,
+        why="A block that is idle and not listed is never evicted: capacity lost for good. One that is listed and "
+        "in use is given away while somebody reads or writes it.",
         needs_inside=True,
     ),
     Law(
@@ -500,6 +504,8 @@ LAWS: tuple[Law, ...] = (
         "the evictable counter equals the size of that set; a write-pending counter equals the number of -1 blocks; "
         "a usage gauge follows from them",
         counters_agree,
+        why="Managers decide by the counters, not by counting: one that is off refuses stores that fit, or promises "
+        "room that is not there. Operators read the gauges.",
         needs_inside=True,
     ),
     Law(
@@ -507,43 +513,82 @@ LAWS: tuple[Law, ...] = (
         "slots of resident blocks and free slots are disjoint, without repeats, and together are all slots handed "
         "out so far",
         slots_conserved,
+        why="A slot that is neither taken nor free is memory lost until a restart; one that is taken twice is "
+        "overwritten by somebody else.",
         needs_inside=True,
     ),
-    Law("ref-floor", "no ref_cnt below -1", ref_floor, needs_inside=True),
-    Law("capacity", "no more resident blocks than slots", capacity, needs_inside=True),
-    Law("legal-step", "each change of a block is a row of the life cycle", legal_step, needs_inside=True),
+    Law(
+        "ref-floor",
+        "no ref_cnt below -1",
+        ref_floor,
+        why="A count that runs below -1 says that something was completed more often than prepared: whatever "
+        "follows is decided by a number that means nothing.",
+        needs_inside=True,
+    ),
+    Law(
+        "capacity",
+        "no more resident blocks than slots",
+        capacity,
+        why="More blocks than slots means that two of them share memory.",
+        needs_inside=True,
+    ),
+    Law(
+        "legal-step",
+        "each change of a block is a row of the life cycle",
+        legal_step,
+        why="Every other law rests on the life of a block. A change that is no row of its table, such as idle "
+        "without a store, is where wrong data comes from.",
+        needs_inside=True,
+    ),
     Law(
         "pinned-stays",
         "a block that is pinned or being stored keeps its key and slot until its own completion, or a reset",
         pinned_stays,
+        why="A block that goes while a transfer reads or writes its slot hands that memory to somebody else: silent "
+        "corruption of a KV cache, and so of what a model answers.",
     ),
-    Law("offer-protected", "prepare_store never evicts a key of its own offer", offer_protected),
+    Law(
+        "offer-protected",
+        "prepare_store never evicts a key of its own offer",
+        offer_protected,
+        why="Who offers keys will use those that are resident already: to evict one for another of the same offer "
+        "gives back what was just promised.",
+    ),
     Law(
         "evict-order",
         "the victims are exactly the first unprotected evictable keys in the declared order, and no more than needed",
         evict_order,
+        why="Which block goes decides the hit rate. A victim out of turn, or one too many, costs hits that nobody "
+        "sees missing.",
     ),
     Law(
         "no-false-refusal",
         "prepare_store answers None only when the new keys outnumber free slots plus evictable keys outside the offer",
         no_false_refusal,
+        why="A refused store is work that is done again: the cache stays as it is while there was room.",
     ),
     Law(
         "all-or-nothing",
         "a call that answers None or raises leaves every ref_cnt, slot, counter, the event queue and the order as "
         "they were",
         all_or_nothing,
+        why="Nobody is told how much of a refused call was done: a pin that is left behind is never taken back, a "
+        "slot never given back.",
         needs_inside=True,
     ),
     Law(
         "answer",
         "lookups, keys to store, block ids (fresh, not in use, one each) and evicted keys are what the state says",
         answer,
+        why="Callers act on what they are told: a wrong slot is read or overwritten, an unnamed victim is still "
+        "believed to be there.",
     ),
     Law(
         "owner-completes",
         "a completion changes only blocks that the same request prepared and has not completed",
         owner_completes,
+        why="A late or repeated report must not end another request's transfer: its block would read as ready "
+        "before it was written, or be evicted while it is read.",
         needs_inside=True,
         needs_mistakes=True,
     ),
@@ -551,30 +596,43 @@ LAWS: tuple[Law, ...] = (
         "events-replay",
         "after a full drain, the set built from the event stream equals the ready resident keys",
         events_replay,
+        why="Routers and other caches rebuild from the events who has which block: one that is wrong sends requests "
+        "to where their blocks are not.",
     ),
     Law(
         "events-once",
         "each event is delivered exactly once, also when a consumer drops a drain half way",
         events_once,
+        why="An event that is lost is never made up for; one that is told twice makes a consumer believe in a block "
+        "that is gone again.",
     ),
     Law(
         "drains",
         "when every transfer has completed, every resident block is evictable and no slot is lost",
         drains,
+        why="When nobody does anything any more, whatever is still in use will be for ever.",
         needs_inside=True,
     ),
-    Law("progress", "when every transfer has completed, a store of up to capacity new keys succeeds", progress),
+    Law(
+        "progress",
+        "when every transfer has completed, a store of up to capacity new keys succeeds",
+        progress,
+        why="A cache at rest that cannot take what fits has stopped working, without an error.",
+    ),
     Law(
         "pin-has-job",
         "every pin or reservation taken for a tier belongs to a registered job, and ends with it, also when the tier "
         "fails or raises",
         pin_has_job,
+        why="A pin whose job is gone, or never was, has nobody to take it back: the block stays, the slot is lost.",
         needs_tiers=True,
     ),
     Law(
         "hit-loads",
         "keys that lookups of one scheduler step called HIT can be loaded in that step",
         hit_loads,
+        why="The scheduler loads what the step called HIT. If it is gone by then the load raises in the scheduler, "
+        "or reads somebody else's data.",
         needs_tiers=True,
     ),
     Law(
@@ -582,18 +640,22 @@ LAWS: tuple[Law, ...] = (
         "with all jobs completed, in any order and with any failures, nothing stays pinned or reserved, and no "
         "finished request gets a further job",
         tier_drains,
+        why="Tiers are slow and fail: if a late or failed job leaves a pin, the primary tier fills up with blocks "
+        "that nobody uses.",
         needs_tiers=True,
     ),
     Law(
         "tier-progress",
         "a request whose blocks all exist in some tier and fit the primary is eventually served",
         tier_progress,
+        why="Blocks that push each other out for ever keep a request waiting while everything that it needs is there.",
         needs_tiers=True,
     ),
     Law(
         "slot-contents",
         "a slot is written by one transfer at a time, and read only for the key whose data was written there",
         slot_contents,
+        why="Two writers of a slot, or a reader of another key's data, is corruption that no counter shows.",
         needs_tiers=True,
     ),
 )

@@ -29,11 +29,6 @@ def test_a_leak_in_it_is_found(evictable: Run, folder: Path) -> None:
     assert "no-false-refusal broken by manager:make_manager lru contract" in done.stdout
 
 
-@pytest.mark.parametrize("command", ["replay", "shrink", "export", "oracle", "golden", "workload"])
-def test_the_help_has_an_example(command: str, at_once: Run) -> None:
-    assert f"\n  Example: evictable {command} " in at_once(command, "--help").stdout
-
-
 def test_what_its_answers_cannot_show_is_no_matter_of_time(evictable: Run, folder: Path) -> None:
     shutil.copy(MANAGER, folder)
     done = evictable(*CHECK, "--discipline", "hostile", "--engine", "random")

@@ -114,7 +114,9 @@ def test_the_wheel_holds_the_sources(wheel: Path) -> None:
     expected = {str(Path("evictable", file)): (ROOT / file).read_bytes() for file in sources(*HOUSES)}
     expected |= {f"evictable/{house}/py.typed": b"" for house in HOUSES}
     golden = [file for pattern in ("*.jsonl", "README.md") for file in (ROOT / "specs" / "golden").glob(pattern)]
-    expected |= {str(Path("evictable", file.relative_to(ROOT))): file.read_bytes() for file in golden}
+    pictures = [file for pattern in ("*.html", "*.css", "*.js") for file in (ROOT / "ci" / "pictures").glob(pattern)]
+    data = [*golden, *pictures, ROOT / "ci" / "found.json"]
+    expected |= {str(Path("evictable", file.relative_to(ROOT))): file.read_bytes() for file in data}
     with zipfile.ZipFile(wheel) as archive:
         names = [name for name in archive.namelist() if ".dist-info/" not in name]
         assert sorted(expected) == sorted(names)
@@ -127,4 +129,7 @@ def test_the_wheel_works_where_nothing_else_is(wheel: Path, tmp_path: Path) -> N
     binaries = tmp_path / "venv" / "bin"
     pip = (sys.executable, "-m", "pip", "--python", binaries / "python", "--disable-pip-version-check")
     run(*pip, "install", "--quiet", "--constraint", ROOT / "tests" / "requirements.lock", wheel, cwd=tmp_path)
-    run(binaries / "evictable", "check", "impl", "--max-calls", "2000", "--seed", "1", cwd=tmp_path)
+    run(
+        *(binaries / "evictable", "check", "impl", "--max-calls", "2000", "--seed", "1", "--html", "page.html"),
+        cwd=tmp_path,
+    )
