@@ -30,6 +30,7 @@ from evictable.impl.errors import (
     PolicyError,
     StaleCompletion,
 )
+from evictable.impl.linked import LinkedOffloadingManager
 from evictable.impl.lookup_delay import LookupDelays
 from evictable.impl.manager import CPUOffloadingManager
 from evictable.impl.metrics import (
@@ -71,6 +72,7 @@ __all__ = [
     "JobResult",
     "KeyNotResident",
     "LRUCachePolicy",
+    "LinkedOffloadingManager",
     "LoadStoreSpec",
     "LookupDelays",
     "LookupMetrics",

@@ -19,8 +19,9 @@ _HOSTED = re.compile(rf"({_FACTORY.pattern})@(.+)", re.DOTALL)
 _MUTANT = "mutant:"
 _STDIO = "stdio:"
 _HELP = (
-    "a subject is impl, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, vllm:PATH (a source checkout), "
-    "package.module:factory (or a cache policy class), package.module:Policy@HOST or stdio:COMMAND"
+    "a subject is impl, impl:linked, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, "
+    "vllm:PATH (a source checkout), package.module:factory (or a cache policy class), package.module:Policy@HOST "
+    "or stdio:COMMAND"
 )
 
 
@@ -41,7 +42,7 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
     """
     from evictable.specs.subjects import releases
 
-    if name == "impl":
+    if name in ("impl", "impl:linked"):
         return name
     if name.startswith(_MUTANT) and "@" in name:
         from evictable.specs.mutants.releases import of_release
@@ -81,6 +82,11 @@ def load(name: str) -> SubjectKind:
         from evictable.specs.subjects.builtin import BUILT_IN
 
         return BUILT_IN
+    if name == "impl:linked":
+        import evictable.impl
+        from evictable.specs.subjects import linked
+
+        return linked.kind_of(name, evictable.impl)
     if name.startswith(_MUTANT) and "@" in name:
         from evictable.specs.mutants.hunt_live import patched
         from evictable.specs.mutants.releases import of_release

@@ -1,0 +1,286 @@
+"""Adaptive replacement (ARC) as links between slots, where a block in use is passed over once."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Collection, Sequence
+from heapq import heappop, heappush
+
+from evictable.impl.base import OffloadKey
+from evictable.impl.linked.slots import Slot, Slots
+
+# In `next`, where no link is: the block has been passed over by an eviction, and `previous` holds its number.
+_PASSED = -1
+_RETURNED = -2  # and it is idle, with an entry in the heap
+
+_Entry = tuple[int, Slot]
+
+
+class ArcSlots(Slots):
+    """The order `arc` (vLLM 0.30, see `ARCCachePolicy`), whose blocks keep their place while they are in use.
+
+    T1 and T2 are circles of slots in the order of their last move, idle or not: pinning moves nothing. An eviction
+    that comes to a block that it may not take unlinks it and gives it the next number. So whatever has a number
+    precedes all that is linked in its part, in the order of the numbers; it joins a heap when it is idle again, and
+    the heap is asked before the links. A touch links it anew, and its entry in the heap is then out of date.
+
+    An eviction of n blocks costs O(n log m) amortised, m being the idle blocks with a number: each further step
+    removes a link, and only a touch or a store makes one. A pin costs O(1), an unpin O(1), or O(log m) with a number.
+    The links of a part are walked only when its heap is used up but for the offer, so a heap holds no more entries
+    than there were blocks at the latest such walk.
+    """
+
+    num_sentinels = 2
+
+    def __init__(self, capacity: int) -> None:
+        super().__init__(capacity)
+        self.t1, self.t2 = capacity, capacity + 1
+        # The sentinel of the part that each slot is in.
+        self.part: list[Slot] = [capacity] * capacity
+        self.b1: OrderedDict[OffloadKey, None] = OrderedDict()
+        self.b2: OrderedDict[OffloadKey, None] = OrderedDict()
+        self.returned: dict[Slot, list[_Entry]] = {}
+        self._forget_order()
+
+    def _forget_order(self) -> None:
+        self.target = 0.0
+        self.num_t1 = 0
+        self.num_passed = 0
+        for end in (self.t1, self.t2):
+            self.next[end] = self.previous[end] = end
+            self.returned[end] = []
+        self.b1.clear()
+        self.b2.clear()
+
+    def clear(self) -> None:
+        Slots.clear(self)
+        self._forget_order()
+
+    def touch(self, keys: Collection[OffloadKey]) -> None:
+        # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
+        index = self.index
+        backwards: Sequence[OffloadKey] = keys[::-1]  # type: ignore[index]
+        try:
+            slots = [index[key] for key in backwards]
+        except KeyError:
+            slots = [index[key] for key in backwards if key in index]
+            self._touch_ghosts(backwards)
+        following, previous, part, ref_cnt = self.next, self.previous, self.part, self.ref_cnt
+        t1, t2 = self.t1, self.t2
+        last = previous[t2]
+        for slot in slots:
+            if slot == last:
+                continue
+            after = following[slot]
+            if after >= 0:
+                before = previous[slot]
+                following[before] = after
+                previous[after] = before
+            if part[slot] == t1:
+                if ref_cnt[slot] < 0:  # a pending block was only just offered: that is no second use
+                    self._append_to_t1(slot)
+                    continue
+                part[slot] = t2
+                self.num_t1 -= 1
+            following[last] = slot
+            previous[slot] = last
+            last = slot
+        following[last] = t2
+        previous[t2] = last
+
+    def _append_to_t1(self, slot: Slot) -> None:
+        end = self.t1
+        last = self.previous[end]
+        self.next[last] = self.previous[end] = slot
+        self.previous[slot] = last
+        self.next[slot] = end
+
+    def _touch_ghosts(self, keys: Sequence[OffloadKey]) -> None:
+        """Keys are asked for again that were evicted too early: their part deserved more room."""
+        b1, b2 = self.b1, self.b2
+        for key in keys:
+            if key in b1:
+                self.target = min(self.target + max(1.0, len(b2) / len(b1)), float(self.capacity))
+                b1.move_to_end(key)
+            elif key in b2:
+                self.target = max(self.target - max(1.0, len(b1) / len(b2)), 0.0)
+                b2.move_to_end(key)
+
+    def pin(self, slots: list[Slot]) -> int:
+        ref_cnt = self.ref_cnt
+        num_idle = 0
+        for slot in slots:
+            count = ref_cnt[slot]
+            if not count:
+                num_idle += 1
+            ref_cnt[slot] = count + 1
+        return num_idle
+
+    def unpin(self, slots: list[Slot]) -> int:
+        ref_cnt, following = self.ref_cnt, self.next
+        num_idle = 0
+        for slot in slots:
+            count = ref_cnt[slot] - 1
+            ref_cnt[slot] = count
+            if not count:
+                num_idle += 1
+                if following[slot] == _PASSED:
+                    self._return(slot)
+        return num_idle
+
+    def _return(self, slot: Slot) -> None:
+        """A block that was passed over is idle."""
+        self.next[slot] = _RETURNED
+        heappush(self.returned[self.part[slot]], (self.previous[slot], slot))
+
+    def choose(self, n: int, protected: Collection[Slot]) -> tuple[list[Slot], list[_Walk]]:
+        """The note is what was walked.
+
+        T1 gives while it is not below its target, then T2, and T1 again when T2 has no more.
+        """
+        t1 = _Walk(self, self.t1)
+        walks = [t1]
+        try:
+            victims = t1.take(min(n, max(0, self.num_t1 - int(self.target) + 1)), protected)
+            if len(victims) < n:
+                t2 = _Walk(self, self.t2)
+                walks.append(t2)
+                victims += t2.take(n - len(victims), protected)
+                victims += t1.take(n - len(victims), protected)
+            self._remember(walks)
+        except BaseException:
+            self.spare(walks)
+            raise
+        return victims, walks
+
+    def _remember(self, walks: list[_Walk]) -> None:
+        """The chosen become ghosts, behind those that there are."""
+        owner = self.owner
+        for walk in walks:
+            ghosts = self.b1 if walk.end == self.t1 else self.b2
+            for slot in walk.chosen:
+                ghosts[owner[slot]] = None
+
+    def spare(self, note: list[_Walk]) -> None:
+        for walk in note:
+            ghosts = self.b1 if walk.end == self.t1 else self.b2
+            for slot in walk.chosen:
+                ghosts.pop(self.owner[slot], None)
+            for entry in walk.taken + walk.protected:
+                heappush(self.returned[walk.end], entry)
+
+    def give_up(self, victims: list[Slot], note: list[_Walk]) -> None:
+        for walk in note:
+            # All that was walked over is unlinked: it is chosen, or has a number from now on.
+            end = walk.end
+            first = self.next[walk.at]
+            self.next[end] = first
+            self.previous[first] = end
+            for slot in walk.passed:
+                self._pass(slot)
+            for entry in walk.protected:
+                heappush(self.returned[end], entry)
+            if end == self.t1:
+                self.num_t1 -= len(walk.chosen)
+        for ghosts in (self.b1, self.b2):
+            while len(ghosts) > self.capacity:
+                ghosts.popitem(last=False)
+
+    def _pass(self, slot: Slot) -> None:
+        self.num_passed += 1
+        self.next[slot] = _PASSED
+        self.previous[slot] = self.num_passed
+        if not self.ref_cnt[slot]:
+            self._return(slot)
+
+    def insert(self, slots: list[Slot], keys: list[OffloadKey]) -> None:
+        owner, ref_cnt, following, previous, part = self.owner, self.ref_cnt, self.next, self.previous, self.part
+        end = self.t1
+        last = previous[end]
+        for slot, key in zip(slots, keys, strict=True):
+            owner[slot] = key
+            ref_cnt[slot] = -1
+            part[slot] = end
+            following[last] = slot
+            previous[slot] = last
+            last = slot
+        following[last] = end
+        previous[end] = last
+        self.num_t1 += len(slots)
+        for ghosts in (self.b1, self.b2):
+            if ghosts:
+                for key in [key for key in keys if key in ghosts]:
+                    del ghosts[key]
+
+    def commit(self, slots: list[Slot]) -> None:
+        ref_cnt, following = self.ref_cnt, self.next
+        for slot in slots:
+            ref_cnt[slot] = 0
+            if following[slot] == _PASSED:
+                self._return(slot)
+
+    def remove(self, slots: list[Slot]) -> None:
+        following, previous = self.next, self.previous
+        for slot in slots:
+            after = following[slot]
+            if after >= 0:
+                before = previous[slot]
+                following[before] = after
+                previous[after] = before
+        self.num_t1 -= len(slots)  # what is pending was never used again
+
+
+class _Walk:
+    """Looks for victims in one part. Changes nothing but the heap, whose entries it keeps."""
+
+    __slots__ = ("_slots", "at", "chosen", "end", "passed", "protected", "taken")
+
+    def __init__(self, slots: ArcSlots, end: Slot) -> None:
+        self._slots = slots
+        self.end = end
+        # The last slot that it has come to.
+        self.at = end
+        # Linked slots that may not be taken.
+        self.passed: list[Slot] = []
+        # Entries of the heap: of those chosen, and of those that the offer protects.
+        self.taken: list[_Entry] = []
+        self.protected: list[_Entry] = []
+        self.chosen: list[Slot] = []
+
+    def take(self, n: int, protected: Collection[Slot]) -> list[Slot]:
+        """The next `n` victims, or as many as there are."""
+        chosen: list[Slot] = []
+        if n and self._slots.returned[self.end]:
+            self._take_returned(n, chosen, protected)
+        ref_cnt, following, end = self._slots.ref_cnt, self._slots.next, self.end
+        slot = self.at
+        left = n - len(chosen)
+        while left:
+            ahead = following[slot]
+            if ahead == end:
+                break
+            slot = ahead
+            if ref_cnt[slot] or slot in protected:
+                self.passed.append(slot)
+            else:
+                chosen.append(slot)
+                left -= 1
+        self.at = slot
+        self.chosen += chosen
+        return chosen
+
+    def _take_returned(self, n: int, chosen: list[Slot], protected: Collection[Slot]) -> None:
+        slots = self._slots
+        heap = slots.returned[self.end]
+        while heap and len(chosen) < n:
+            entry = heappop(heap)
+            number, slot = entry
+            if slots.next[slot] != _RETURNED or slots.previous[slot] != number:
+                continue  # it was touched since, or given up
+            if slots.ref_cnt[slot]:
+                slots.next[slot] = _PASSED  # pinned again: it comes back by itself
+            elif slot in protected:
+                self.protected.append(entry)
+            else:
+                self.taken.append(entry)
+                chosen.append(slot)
