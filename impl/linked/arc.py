@@ -56,19 +56,16 @@ class ArcSlots(Slots):
         Slots.clear(self)
         self._forget_order()
 
-    def touch(self, keys: Collection[OffloadKey]) -> None:
-        # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
-        index = self.index
-        backwards: Sequence[OffloadKey] = keys[::-1]  # type: ignore[index]
-        try:
-            slots = [index[key] for key in backwards]
-        except KeyError:
-            slots = [index[key] for key in backwards if key in index]
-            self._touch_ghosts(backwards)
+    def touch(self, keys: list[OffloadKey]) -> None:
         following, previous, part, ref_cnt = self.next, self.previous, self.part, self.ref_cnt
         t1, t2 = self.t1, self.t2
         last = previous[t2]
-        for slot in slots:
+        missed = False
+        # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
+        for slot in map(self.index.get, reversed(keys)):
+            if slot is None:
+                missed = True
+                continue
             if slot == last:
                 continue
             after = following[slot]
@@ -87,6 +84,8 @@ class ArcSlots(Slots):
             last = slot
         following[last] = t2
         previous[t2] = last
+        if missed:
+            self._touch_ghosts(keys)
 
     def _append_to_t1(self, slot: Slot) -> None:
         end = self.t1
@@ -95,10 +94,10 @@ class ArcSlots(Slots):
         self.previous[slot] = last
         self.next[slot] = end
 
-    def _touch_ghosts(self, keys: Sequence[OffloadKey]) -> None:
+    def _touch_ghosts(self, keys: list[OffloadKey]) -> None:
         """Keys are asked for again that were evicted too early: their part deserved more room."""
         b1, b2 = self.b1, self.b2
-        for key in keys:
+        for key in reversed(keys):
             if key in b1:
                 self.target = min(self.target + max(1.0, len(b2) / len(b1)), float(self.capacity))
                 b1.move_to_end(key)
@@ -113,6 +112,10 @@ class ArcSlots(Slots):
             count = ref_cnt[slot]
             if not count:
                 num_idle += 1
+            elif count < 0:
+                for pinned in slots[: slots.index(slot)]:
+                    ref_cnt[pinned] -= 1
+                return -1
             ref_cnt[slot] = count + 1
         return num_idle
 
@@ -138,15 +141,20 @@ class ArcSlots(Slots):
 
         T1 gives while it is not below its target, then T2, and T1 again when T2 has no more.
         """
-        t1 = _Walk(self, self.t1)
-        walks = [t1]
+        walks: list[_Walk] = []
+        victims: list[Slot] = []
+        from_t1 = min(n, max(0, self.num_t1 - int(self.target) + 1))
         try:
-            victims = t1.take(min(n, max(0, self.num_t1 - int(self.target) + 1)), protected)
+            if from_t1:
+                walks.append(_Walk(self, self.t1))
+                victims = walks[0].take(from_t1, protected)
             if len(victims) < n:
-                t2 = _Walk(self, self.t2)
-                walks.append(t2)
-                victims += t2.take(n - len(victims), protected)
-                victims += t1.take(n - len(victims), protected)
+                walks.append(_Walk(self, self.t2))
+                victims = victims + walks[-1].take(n - len(victims), protected)
+            if len(victims) < n:
+                if not from_t1:
+                    walks.append(_Walk(self, self.t1))
+                victims += walks[0 if from_t1 else 1].take(n - len(victims), protected)
             self._remember(walks)
         except BaseException:
             self.spare(walks)
@@ -166,7 +174,7 @@ class ArcSlots(Slots):
             ghosts = self.b1 if walk.end == self.t1 else self.b2
             for slot in walk.chosen:
                 ghosts.pop(self.owner[slot], None)
-            for entry in walk.taken + walk.protected:
+            for entry in (*walk.taken, *walk.protected):
                 heappush(self.returned[walk.end], entry)
 
     def give_up(self, victims: list[Slot], note: list[_Walk]) -> None:
@@ -207,10 +215,12 @@ class ArcSlots(Slots):
         following[last] = end
         previous[end] = last
         self.num_t1 += len(slots)
-        for ghosts in (self.b1, self.b2):
-            if ghosts:
-                for key in [key for key in keys if key in ghosts]:
-                    del ghosts[key]
+        b1, b2 = self.b1, self.b2
+        for key in keys:
+            if key in b1:
+                del b1[key]
+            elif key in b2:
+                del b2[key]
 
     def commit(self, slots: list[Slot]) -> None:
         ref_cnt, following = self.ref_cnt, self.next
@@ -233,26 +243,27 @@ class ArcSlots(Slots):
 class _Walk:
     """Looks for victims in one part. Changes nothing but the heap, whose entries it keeps."""
 
-    __slots__ = ("_slots", "at", "chosen", "end", "passed", "protected", "taken")
+    # Mostly there are none.
+    passed: Sequence[Slot] = ()
+    """Linked slots that may not be taken."""
+    taken: Sequence[_Entry] = ()
+    """Entries of the heap, of those chosen."""
+    protected: Sequence[_Entry] = ()
+    """Entries of the heap, of those that the offer protects."""
 
     def __init__(self, slots: ArcSlots, end: Slot) -> None:
         self._slots = slots
         self.end = end
         # The last slot that it has come to.
         self.at = end
-        # Linked slots that may not be taken.
-        self.passed: list[Slot] = []
-        # Entries of the heap: of those chosen, and of those that the offer protects.
-        self.taken: list[_Entry] = []
-        self.protected: list[_Entry] = []
         self.chosen: list[Slot] = []
 
     def take(self, n: int, protected: Collection[Slot]) -> list[Slot]:
         """The next `n` victims, or as many as there are."""
-        chosen: list[Slot] = []
-        if n and self._slots.returned[self.end]:
-            self._take_returned(n, chosen, protected)
-        ref_cnt, following, end = self._slots.ref_cnt, self._slots.next, self.end
+        slots = self._slots
+        chosen = self._take_returned(n, protected) if slots.returned[self.end] else []
+        passed = [*self.passed]
+        ref_cnt, following, end = slots.ref_cnt, slots.next, self.end
         slot = self.at
         left = n - len(chosen)
         while left:
@@ -261,17 +272,20 @@ class _Walk:
                 break
             slot = ahead
             if ref_cnt[slot] or slot in protected:
-                self.passed.append(slot)
+                passed.append(slot)
             else:
                 chosen.append(slot)
                 left -= 1
         self.at = slot
+        self.passed = passed
         self.chosen += chosen
         return chosen
 
-    def _take_returned(self, n: int, chosen: list[Slot], protected: Collection[Slot]) -> None:
+    def _take_returned(self, n: int, protected: Collection[Slot]) -> list[Slot]:
         slots = self._slots
         heap = slots.returned[self.end]
+        taken, kept = self.taken, self.protected = [*self.taken], [*self.protected]
+        chosen: list[Slot] = []
         while heap and len(chosen) < n:
             entry = heappop(heap)
             number, slot = entry
@@ -280,7 +294,8 @@ class _Walk:
             if slots.ref_cnt[slot]:
                 slots.next[slot] = _PASSED  # pinned again: it comes back by itself
             elif slot in protected:
-                self.protected.append(entry)
+                kept.append(entry)
             else:
-                self.taken.append(entry)
+                taken.append(entry)
                 chosen.append(slot)
+        return chosen

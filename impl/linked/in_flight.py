@@ -34,13 +34,19 @@ class InFlight:
             for slot in slots:
                 counts[slot] = counts.get(slot, 0) + 1
 
-    def holds(self, request: str, slots: list[Slot]) -> bool:
-        """Whether exactly `slots`, at least one, are known to be one preparation of that request."""
+    def take(self, request: str, slots: list[Slot]) -> bool:
+        """End `slots` if they are exactly one preparation of that request; else nothing happens, and `counts` tells."""
         held = self._of.get(request)
-        return isinstance(held, list) and slots in held
+        if not isinstance(held, list) or slots not in held:
+            return False
+        if len(held) == 1:
+            del self._of[request]
+        else:
+            held.remove(slots)
+        return True
 
     def counts(self, request: str) -> dict[Slot, int]:
-        """How often each slot can be completed; to be read only."""
+        """How often each slot can be completed."""
         held = self._of.get(request)
         if held is None:
             return {}
@@ -54,18 +60,17 @@ class InFlight:
         return counts
 
     def end(self, request: str, slots: list[Slot]) -> None:
-        """`slots` have ended, once for each occurrence. They are in flight: `holds` or `counts` has said so."""
-        held = self._of[request]
-        if isinstance(held, list):
-            held.remove(slots)
-        else:
-            for slot in slots:
-                left = held[slot] - 1
-                if left:
-                    held[slot] = left
-                else:
-                    del held[slot]
-        if not held:
+        """`slots` have ended, once for each occurrence, and `counts` has said that they are in flight."""
+        if self.take(request, slots):
+            return
+        counts = self.counts(request)
+        for slot in slots:
+            left = counts[slot] - 1
+            if left:
+                counts[slot] = left
+            else:
+                del counts[slot]
+        if not counts:
             del self._of[request]
 
     def clear(self) -> None:

@@ -17,19 +17,13 @@ class LruSlots(Slots):
 
     num_sentinels = 1
 
-    def touch(self, keys: Collection[OffloadKey]) -> None:
-        # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
-        index = self.index
-        backwards = keys[::-1]  # type: ignore[index]
-        try:
-            slots = [index[key] for key in backwards]
-        except KeyError:
-            slots = [index[key] for key in backwards if key in index]
+    def touch(self, keys: list[OffloadKey]) -> None:
         ref_cnt, following, previous = self.ref_cnt, self.next, self.previous
         end = self.capacity
         last = previous[end]
-        for slot in slots:
-            if ref_cnt[slot] or slot == last:
+        # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
+        for slot in map(self.index.get, reversed(keys)):
+            if slot is None or ref_cnt[slot] or slot == last:
                 continue
             before = previous[slot]
             after = following[slot]
@@ -52,8 +46,18 @@ class LruSlots(Slots):
                 following[before] = after
                 previous[after] = before
                 num_idle += 1
+            elif count < 0:
+                self._take_pins_back(slots[: slots.index(slot)])
+                return -1
             ref_cnt[slot] = count + 1
         return num_idle
+
+    def _take_pins_back(self, slots: list[Slot]) -> None:
+        """The latest pins. A slot that was unlinked last still knows its neighbours, and they are neighbours now."""
+        for slot in reversed(slots):
+            self.ref_cnt[slot] -= 1
+            if not self.ref_cnt[slot]:
+                self.next[self.previous[slot]] = self.previous[self.next[slot]] = slot
 
     def unpin(self, slots: list[Slot]) -> int:
         ref_cnt, following, previous = self.ref_cnt, self.next, self.previous

@@ -49,6 +49,8 @@ class LinkedOffloadingManager(SlotPool):
         # The same objects as in there, where they stay.
         self._index = self._slots.index
         self._ref_cnt = self._slots.ref_cnt
+        self._slot_of = self._index.__getitem__
+        self._resident = self._index.keys()
         self._loads = InFlight()
         self._stores = InFlight()
 
@@ -62,7 +64,7 @@ class LinkedOffloadingManager(SlotPool):
         return _HIT if self._ref_cnt[slot] >= 0 else _HIT_PENDING
 
     def touch(self, keys: Collection[OffloadKey], req_context: ReqContext) -> None:
-        self._slots.touch(keys if isinstance(keys, (list, tuple)) else list(keys))
+        self._slots.touch(keys if type(keys) is list else list(keys))
 
     # Loads
 
@@ -71,20 +73,20 @@ class LinkedOffloadingManager(SlotPool):
 
         Raises KeyNotResident or NotReady for the first key that cannot be read; then nothing is pinned.
         """
-        if not isinstance(keys, (list, tuple)):
+        if type(keys) is not list:
             keys = list(keys)  # it may be something that can be read once only
-        index, ref_cnt = self._index, self._ref_cnt
         req_id = req_context.req_id
         try:
-            slots = [index[key] for key in keys]
+            slots = list(map(self._slot_of, keys))
         except KeyError:
             raise self._unreadable(keys, req_id) from None
-        if -1 in [ref_cnt[slot] for slot in slots]:
-            raise self._unreadable(keys, req_id)
         spec = CPULoadStoreSpec(slots, Ticket("complete_load", tuple(keys), req_id, self._era))
         if slots:
+            num_idle = self._slots.pin(slots)
+            if num_idle < 0:
+                raise self._unreadable(keys, req_id)
+            self._num_evictable_cache_blocks -= num_idle
             self._loads.begin(req_id, slots)
-            self._num_evictable_cache_blocks -= self._slots.pin(slots)
         return spec
 
     def _unreadable(self, keys: Collection[OffloadKey], req_id: str) -> OffloadError:
@@ -101,13 +103,12 @@ class LinkedOffloadingManager(SlotPool):
         flight, NotPinned for one that is named more often than it has; then nothing is unpinned. With the `ticket` of
         the preparation, StaleCompletion for a key that it does not cover, or covers no more.
         """
-        if not isinstance(keys, (list, tuple)):
+        if type(keys) is not list:
             keys = list(keys)
-        index = self._index
         req_id = req_context.req_id
         try:
-            slots = [index[key] for key in keys]
-            known = ticket is None and self._loads.holds(req_id, slots)
+            slots = list(map(self._slot_of, keys))
+            known = ticket is None and self._loads.take(req_id, slots)
         except KeyError:
             known = False
         if not known:
@@ -119,7 +120,7 @@ class LinkedOffloadingManager(SlotPool):
                 return
             if ticket is not None:
                 ticket.complete(counts)
-        self._loads.end(req_id, slots)
+            self._loads.end(req_id, slots)
         self._num_evictable_cache_blocks += self._slots.unpin(slots)
 
     def _check_loads(self, counts: dict[OffloadKey, int], req_id: str) -> None:
@@ -144,13 +145,11 @@ class LinkedOffloadingManager(SlotPool):
         With a store threshold, new keys that were not offered often enough are left out first. Every offer counts,
         also one that is refused, but not one that raises.
         """
-        if not isinstance(keys, (list, tuple)):
+        if type(keys) is not list:
             keys = list(keys)
-        index = self._index
-        new = [key for key in keys if key not in index]
-        all_new = len(new) == len(keys)
-        if len(set(new)) < len(new):
-            new = list(dict.fromkeys(new))
+        all_new = self._resident.isdisjoint(keys)
+        # A list of its own, which names no key twice.
+        new = list(dict.fromkeys(keys if all_new else [key for key in keys if key not in self._index]))
         num_skipped = 0
         if self._admission is not None:
             admitted = [key for key in new if self._admission.admits(key)]
@@ -162,11 +161,7 @@ class LinkedOffloadingManager(SlotPool):
             spec = CPULoadStoreSpec((), Ticket("complete_store", (), req_context.req_id, self._era))
             output = PrepareStoreOutput([], spec, [])
         else:
-            num_to_evict = len(new) - self._get_num_free_blocks()
-            if num_to_evict <= 0:
-                output = self._begin_store(new, [], None, req_context.req_id)
-            else:
-                output = self._evict_and_begin_store(new, num_to_evict, () if all_new else keys, req_context.req_id)
+            output = self._begin_store(new, () if all_new else keys, req_context.req_id)
 
         # Only now, because an offer that raises must not count.
         if self._admission is not None:
@@ -178,29 +173,34 @@ class LinkedOffloadingManager(SlotPool):
                 self.allocation_failures_in_current_batch += 1
         return output
 
-    def _evict_and_begin_store(
-        self, new: list[OffloadKey], num_to_evict: int, offer: Collection[OffloadKey], req_id: str
+    def _begin_store(
+        self, new: list[OffloadKey], offer: Collection[OffloadKey], req_id: str
     ) -> PrepareStoreOutput | None:
-        """`offer` may be left empty where no key of it is resident."""
-        slots, index, ref_cnt = self._slots, self._index, self._ref_cnt
+        """Reserve a block for each of `new`, at least one. `offer` may be left empty where no key of it is resident."""
+        num_to_evict = len(new) - len(self._free_list) - self._num_blocks + self._num_allocated_blocks
+        if num_to_evict <= 0:
+            return self._replace([], None, new, req_id)
         num_candidates = self._num_evictable_cache_blocks
         protected: Collection[Slot] = ()
         if offer:
-            protected = {index[key] for key in offer if key in index}
-            num_candidates -= [ref_cnt[slot] for slot in protected].count(0)
+            protected = {self._index[key] for key in offer if key in self._index}
+            num_candidates -= [self._ref_cnt[slot] for slot in protected].count(0)
         if num_to_evict > num_candidates:
             return None
-        victims, note = slots.choose(num_to_evict, protected)
+        victims, note = self._slots.choose(num_to_evict, protected)
         try:
-            return self._begin_store(new, victims, note, req_id)
+            return self._replace(victims, note, new, req_id)
         except BaseException:
-            slots.spare(note)
+            self._slots.spare(note)
             raise
 
-    def _begin_store(self, new: list[OffloadKey], victims: list[Slot], note: object, req_id: str) -> PrepareStoreOutput:
-        """Put `new`, at least one key, on free slots and on those of the `victims`, all of whom are needed."""
-        index, owner = self._index, self._slots.owner
-        evicted = [owner[slot] for slot in victims]
+    def _replace(self, victims: list[Slot], note: object, new: list[OffloadKey], req_id: str) -> PrepareStoreOutput:
+        """Put `new` on fresh and free slots and on those of the `victims`, all of whom are needed.
+
+        What raises has changed nothing.
+        """
+        index = self._index
+        evicted = list(map(self._slots.owner.__getitem__, victims))
         slots = self._allocate_blocks(len(new), victims)
         spec = CPULoadStoreSpec(slots, Ticket("complete_store", tuple(new), req_id, self._era))
         output = PrepareStoreOutput(new, spec, evicted)
@@ -209,7 +209,8 @@ class LinkedOffloadingManager(SlotPool):
             for key in evicted:
                 del index[key]
             index.update(zip(new, slots, strict=True))
-            self._announce(evicted, removed=True)
+            if self.events is not None:
+                self._announce(evicted, removed=True)
         except BaseException:
             for key in new:
                 index.pop(key, None)
@@ -217,15 +218,10 @@ class LinkedOffloadingManager(SlotPool):
             self._stores.end(req_id, slots)
             raise
 
-        num_reused = len(slots) - (self._num_blocks - self._num_allocated_blocks)
-        if num_reused > 0:
-            self._num_allocated_blocks = self._num_blocks
-            del self._free_list[len(self._free_list) + len(victims) - num_reused :]
-        else:
-            self._num_allocated_blocks += len(slots)
         if victims:
             self._slots.give_up(victims, note)
             self._num_evictable_cache_blocks -= len(victims)
+        self._take_free_blocks(len(slots) - len(victims))
         self._slots.insert(slots, new)
         self._num_write_pending_blocks += len(slots)
         return output
@@ -243,13 +239,12 @@ class LinkedOffloadingManager(SlotPool):
         that is named twice; then no store is ended. With the `ticket` of the preparation, StaleCompletion for a key
         that it does not cover, or covers no more.
         """
-        if not isinstance(keys, (list, tuple)):
+        if type(keys) is not list:
             keys = list(keys)
-        index = self._index
         req_id = req_context.req_id
         try:
-            slots = [index[key] for key in keys]
-            known = ticket is None and self._stores.holds(req_id, slots)
+            slots = list(map(self._slot_of, keys))
+            known = ticket is None and self._stores.take(req_id, slots)
         except KeyError:
             known = False
         if not known:
@@ -259,16 +254,23 @@ class LinkedOffloadingManager(SlotPool):
             if not keys:
                 return
 
+            self._stores.end(req_id, slots)
+
+        try:
+            if not success:
+                self._free_blocks(slots)
+            elif self.events is not None:
+                self._announce(keys, removed=False)
+        except BaseException:
+            self._stores.begin(req_id, slots)
+            raise
         if success:
-            self._announce(keys, removed=False)
             self._slots.commit(slots)
             self._num_evictable_cache_blocks += len(slots)
         else:
-            self._free_blocks(slots)
             for key in keys:
-                del index[key]
+                del self._index[key]
             self._slots.remove(slots)
-        self._stores.end(req_id, slots)
         self._num_write_pending_blocks -= len(slots)
         if ticket is not None:
             ticket.complete(dict.fromkeys(keys, 1))
@@ -303,13 +305,19 @@ class LinkedOffloadingManager(SlotPool):
 
         Takes none yet. The caller has checked that they suffice.
         """
-        first = self._num_allocated_blocks
-        slots = list(range(first, min(first + number, self._num_blocks)))
-        slots += victims[::-1]
-        missing = number - len(slots)
-        if missing:
-            slots += self._free_list[: -missing - 1 : -1]
+        slots = victims[::-1]
+        if len(slots) < number:
+            first = self._num_allocated_blocks
+            slots = list(range(first, min(first + number, self._num_blocks))) + slots
+            slots += self._free_list[: len(slots) - number - 1 : -1]
         return slots
+
+    def _take_free_blocks(self, number: int) -> None:
+        """So many of the slots that were allocated were fresh or free."""
+        if number:
+            num_fresh = min(number, self._num_blocks - self._num_allocated_blocks)
+            self._num_allocated_blocks += num_fresh
+            del self._free_list[len(self._free_list) - (number - num_fresh) :]
 
     def _free_blocks(self, slots: list[Slot]) -> None:
         self._free_list.extend(slots)

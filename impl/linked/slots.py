@@ -39,12 +39,12 @@ class Slots(ABC):
         self.previous: list[Slot] = [capacity] * length
 
     @abstractmethod
-    def touch(self, keys: Collection[OffloadKey]) -> None:
-        """Note a use of the keys, a list or tuple; those that are not resident are passed over."""
+    def touch(self, keys: list[OffloadKey]) -> None:
+        """Note a use of the keys; those that are not resident are passed over."""
 
     @abstractmethod
     def pin(self, slots: list[Slot]) -> int:
-        """One pin more for each occurrence of a ready block. Answers how many were idle."""
+        """One pin more for each occurrence. Answers how many were idle; -1, and no change, if any is pending."""
 
     @abstractmethod
     def unpin(self, slots: list[Slot]) -> int:
