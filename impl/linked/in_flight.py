@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from evictable.impl.linked.slots import Slot
 
-_MOST_BATCHES = 32
+Counts = dict[Slot, int]
+_MOST_PREPARATIONS = 32
 """Of one request, before they are merged: a completion is compared with each."""
 
 
@@ -16,47 +17,44 @@ class InFlight:
     request are merged into counts, which stay until all its transfers have ended; each slot is merged once at most.
     """
 
-    __slots__ = ("_of",)
+    __slots__ = ("_counts", "_preparations")
 
     def __init__(self) -> None:
-        # Request id -> its preparations, or how often each slot is left. No entry is empty.
-        self._of: dict[str, list[list[Slot]] | dict[Slot, int]] = {}
+        # Of each request that has any, in one of the two: its preparations, or how often each slot is left.
+        self._preparations: dict[str, list[list[Slot]]] = {}
+        self._counts: dict[str, Counts] = {}
 
     def begin(self, request: str, slots: list[Slot]) -> None:
         """`slots`, at least one, once for each occurrence. Keeps the list."""
-        held = self._of.get(request)
-        if held is None:
-            self._of[request] = [slots]
-        elif isinstance(held, list) and len(held) < _MOST_BATCHES:
-            held.append(slots)
+        preparations = self._preparations.get(request)
+        if preparations is not None and len(preparations) < _MOST_PREPARATIONS:
+            preparations.append(slots)
+        elif preparations is None and request not in self._counts:
+            self._preparations[request] = [slots]
         else:
-            counts = self.counts(request)
-            for slot in slots:
-                counts[slot] = counts.get(slot, 0) + 1
+            _add(self.counts(request), slots)
 
     def take(self, request: str, slots: list[Slot]) -> bool:
         """End `slots` if they are exactly one preparation of that request; else nothing happens, and `counts` tells."""
-        held = self._of.get(request)
-        if not isinstance(held, list) or slots not in held:
+        preparations = self._preparations.get(request)
+        if preparations is None or slots not in preparations:
             return False
-        if len(held) == 1:
-            del self._of[request]
+        if len(preparations) == 1:
+            del self._preparations[request]
         else:
-            held.remove(slots)
+            preparations.remove(slots)
         return True
 
-    def counts(self, request: str) -> dict[Slot, int]:
+    def counts(self, request: str) -> Counts:
         """How often each slot can be completed."""
-        held = self._of.get(request)
-        if held is None:
-            return {}
-        if isinstance(held, dict):
-            return held
-        counts: dict[Slot, int] = {}
-        for slots in held:
-            for slot in slots:
-                counts[slot] = counts.get(slot, 0) + 1
-        self._of[request] = counts
+        counts = self._counts.get(request)
+        if counts is None:
+            counts = {}
+            for slots in self._preparations.get(request, ()):
+                _add(counts, slots)
+            if counts:
+                self._counts[request] = counts
+                del self._preparations[request]
         return counts
 
     def end(self, request: str, slots: list[Slot]) -> None:
@@ -71,7 +69,13 @@ class InFlight:
             else:
                 del counts[slot]
         if not counts:
-            del self._of[request]
+            del self._counts[request]
 
     def clear(self) -> None:
-        self._of.clear()
+        self._preparations.clear()
+        self._counts.clear()
+
+
+def _add(counts: Counts, slots: list[Slot]) -> None:
+    for slot in slots:
+        counts[slot] = counts.get(slot, 0) + 1

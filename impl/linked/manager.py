@@ -148,8 +148,9 @@ class LinkedOffloadingManager(SlotPool):
         if type(keys) is not list:
             keys = list(keys)
         all_new = self._resident.isdisjoint(keys)
-        # A list of its own, which names no key twice.
-        new = list(dict.fromkeys(keys if all_new else [key for key in keys if key not in self._index]))
+        new = keys[:] if all_new else [key for key in keys if key not in self._index]
+        if len(new) > 1:
+            new = list(dict.fromkeys(new))
         num_skipped = 0
         if self._admission is not None:
             admitted = [key for key in new if self._admission.admits(key)]
@@ -221,7 +222,8 @@ class LinkedOffloadingManager(SlotPool):
         if victims:
             self._slots.give_up(victims, note)
             self._num_evictable_cache_blocks -= len(victims)
-        self._take_free_blocks(len(slots) - len(victims))
+        if len(slots) > len(victims):
+            self._take_free_blocks(len(slots) - len(victims))
         self._slots.insert(slots, new)
         self._num_write_pending_blocks += len(slots)
         return output
@@ -253,7 +255,6 @@ class LinkedOffloadingManager(SlotPool):
             self._check_stores(keys, req_id)
             if not keys:
                 return
-
             self._stores.end(req_id, slots)
 
         try:
@@ -314,10 +315,9 @@ class LinkedOffloadingManager(SlotPool):
 
     def _take_free_blocks(self, number: int) -> None:
         """So many of the slots that were allocated were fresh or free."""
-        if number:
-            num_fresh = min(number, self._num_blocks - self._num_allocated_blocks)
-            self._num_allocated_blocks += num_fresh
-            del self._free_list[len(self._free_list) - (number - num_fresh) :]
+        num_fresh = min(number, self._num_blocks - self._num_allocated_blocks)
+        self._num_allocated_blocks += num_fresh
+        del self._free_list[len(self._free_list) - (number - num_fresh) :]
 
     def _free_blocks(self, slots: list[Slot]) -> None:
         self._free_list.extend(slots)
