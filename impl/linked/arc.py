@@ -10,8 +10,8 @@ from evictable.impl.base import OffloadKey
 from evictable.impl.linked.slots import Slot, Slots
 
 # In `next`, where no link is: the block has been passed over by an eviction, and `previous` holds its number.
-_PASSED = -1
-_RETURNED = -2  # and it is idle, with an entry in the heap
+PASSED = -1
+RETURNED = -2  # and it is idle, with an entry in the heap
 
 _Entry = tuple[int, Slot]
 
@@ -35,8 +35,8 @@ class ArcSlots(Slots):
     def __init__(self, capacity: int) -> None:
         super().__init__(capacity)
         self.t1, self.t2 = capacity, capacity + 1
-        # The sentinel of the part that each slot is in.
-        self.part: list[Slot] = [capacity] * capacity
+        # Of each slot 0 or 1, which added to `capacity` gives the sentinel of its part.
+        self.in_t2 = bytearray(capacity)
         self.b1: OrderedDict[OffloadKey, None] = OrderedDict()
         self.b2: OrderedDict[OffloadKey, None] = OrderedDict()
         self.returned: dict[Slot, list[_Entry]] = {}
@@ -57,8 +57,8 @@ class ArcSlots(Slots):
         self._forget_order()
 
     def touch(self, keys: list[OffloadKey]) -> None:
-        following, previous, part, ref_cnt = self.next, self.previous, self.part, self.ref_cnt
-        t1, t2 = self.t1, self.t2
+        following, previous, in_t2, ref_cnt = self.next, self.previous, self.in_t2, self.ref_cnt
+        t2 = self.t2
         last = previous[t2]
         missed = False
         # Backwards, so that the head of a prefix outlives its tail, which is useless without it.
@@ -73,11 +73,11 @@ class ArcSlots(Slots):
                 before = previous[slot]
                 following[before] = after
                 previous[after] = before
-            if part[slot] == t1:
+            if not in_t2[slot]:
                 if ref_cnt[slot] < 0:  # a pending block was only just offered: that is no second use
                     self._append_to_t1(slot)
                     continue
-                part[slot] = t2
+                in_t2[slot] = 1
                 self.num_t1 -= 1
             following[last] = slot
             previous[slot] = last
@@ -127,14 +127,14 @@ class ArcSlots(Slots):
             ref_cnt[slot] = count
             if not count:
                 num_idle += 1
-                if following[slot] == _PASSED:
+                if following[slot] == PASSED:
                     self._return(slot)
         return num_idle
 
     def _return(self, slot: Slot) -> None:
         """A block that was passed over is idle."""
-        self.next[slot] = _RETURNED
-        heappush(self.returned[self.part[slot]], (self.previous[slot], slot))
+        self.next[slot] = RETURNED
+        heappush(self.returned[self.capacity + self.in_t2[slot]], (self.previous[slot], slot))
 
     def choose(self, n: int, protected: Collection[Slot]) -> tuple[list[Slot], list[_Walk]]:
         """The note is what was walked.
@@ -196,19 +196,19 @@ class ArcSlots(Slots):
 
     def _pass(self, slot: Slot) -> None:
         self.num_passed += 1
-        self.next[slot] = _PASSED
+        self.next[slot] = PASSED
         self.previous[slot] = self.num_passed
         if not self.ref_cnt[slot]:
             self._return(slot)
 
     def insert(self, slots: list[Slot], keys: list[OffloadKey]) -> None:
-        owner, ref_cnt, following, previous, part = self.owner, self.ref_cnt, self.next, self.previous, self.part
+        owner, ref_cnt, following, previous, in_t2 = self.owner, self.ref_cnt, self.next, self.previous, self.in_t2
         end = self.t1
         last = previous[end]
         for slot, key in zip(slots, keys, strict=True):
             owner[slot] = key
             ref_cnt[slot] = -1
-            part[slot] = end
+            in_t2[slot] = 0
             following[last] = slot
             previous[slot] = last
             last = slot
@@ -226,7 +226,7 @@ class ArcSlots(Slots):
         ref_cnt, following = self.ref_cnt, self.next
         for slot in slots:
             ref_cnt[slot] = 0
-            if following[slot] == _PASSED:
+            if following[slot] == PASSED:
                 self._return(slot)
 
     def remove(self, slots: list[Slot]) -> None:
@@ -289,10 +289,10 @@ class _Walk:
         while heap and len(chosen) < n:
             entry = heappop(heap)
             number, slot = entry
-            if slots.next[slot] != _RETURNED or slots.previous[slot] != number:
+            if slots.next[slot] != RETURNED or slots.previous[slot] != number:
                 continue  # it was touched since, or given up
             if slots.ref_cnt[slot]:
-                slots.next[slot] = _PASSED  # pinned again: it comes back by itself
+                slots.next[slot] = PASSED  # pinned again: it comes back by itself
             elif slot in protected:
                 kept.append(entry)
             else:

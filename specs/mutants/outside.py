@@ -104,6 +104,8 @@ def _by_kind(engine: str, mutant: Mutant) -> str | None:
         return "nothing raises by itself there"
     if engine in (Z3, CROSSHAIR) and mutant.tiers:
         return "theorems and contracts are of the manager without tiers"
+    if engine in (Z3, CROSSHAIR) and mutant.is_linked:
+        return "theorems and contracts are of the manager with a policy"
     if engine in (Z3, CROSSHAIR) and mutant.module == LAZY_HEAP:
         return "theorems and contracts are of the built-in policies"
     if engine == Z3 and mutant.policy != "lru":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.hostile import MUTANTS_OF_FAULTS
+from evictable.specs.mutants.linked import MUTANTS_OF_LINKS
 from evictable.specs.mutants.locks import MUTANTS_OF_LOCKS
 from evictable.specs.mutants.marks import MUTANTS_OF_MARKS
 from evictable.specs.mutants.mutant import Mutant
@@ -935,7 +936,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_FAULTS, *MUTANTS_OF_TIERS)
+MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_LINKS, *MUTANTS_OF_FAULTS, *MUTANTS_OF_TIERS)
 _others: dict[str, Mutant] = {}
 """Known in this process only."""
 

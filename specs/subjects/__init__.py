@@ -83,10 +83,9 @@ def load(name: str) -> SubjectKind:
 
         return BUILT_IN
     if name == "impl:linked":
-        import evictable.impl
-        from evictable.specs.subjects import linked
+        from evictable.specs.subjects.linked import LINKED
 
-        return linked.kind_of(name, evictable.impl)
+        return LINKED
     if name.startswith(_MUTANT) and "@" in name:
         from evictable.specs.mutants.hunt_live import patched
         from evictable.specs.mutants.releases import of_release
@@ -96,9 +95,11 @@ def load(name: str) -> SubjectKind:
         return evolve(patched(load(release), live), name=name)
     if name.startswith(_MUTANT):
         from evictable.specs.mutants import build, registry
-        from evictable.specs.subjects.builtin import kind_of
+        from evictable.specs.subjects import builtin, linked
 
-        return kind_of(name, build.build(registry.named(name.removeprefix(_MUTANT))))
+        mutant = registry.named(name.removeprefix(_MUTANT))
+        kind_of = linked.kind_of if mutant.is_linked else builtin.kind_of
+        return kind_of(name, build.build(mutant))
     if name.startswith(_STDIO):
         from evictable.specs.subjects.stdio import from_command
 

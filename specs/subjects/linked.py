@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterator
 from typing import Any
 
+import evictable.impl
+from evictable.impl.linked.arc import RETURNED
 from evictable.model.calls import Key
 from evictable.model.snapshot import Snapshot
 from evictable.specs.errors import UsageError
@@ -67,7 +69,7 @@ class LinkedLens(Lens):
         reached: list[int] = []
         for end in (slots.t1, slots.t2):
             for number, slot in sorted(slots.returned[end]):
-                if slots.next[slot] == -2 and slots.previous[slot] == number and slots.ref_cnt[slot] == 0:
+                if slots.next[slot] == RETURNED and slots.previous[slot] == number and slots.ref_cnt[slot] == 0:
                     reached.append(slot)
             reached += [slot for slot in self._linked(end) if slots.ref_cnt[slot] == 0]
         return reached
@@ -100,7 +102,8 @@ class LinkedLens(Lens):
     def _part(self, end: int) -> list[int]:
         """T1 or T2: what has a number precedes what is linked."""
         slots = self._slots
-        numbered = [slot for slot in slots.index.values() if slots.next[slot] < 0 and slots.part[slot] == end]
+        of_part = [slot for slot in slots.index.values() if slots.capacity + slots.in_t2[slot] == end]
+        numbered = [slot for slot in of_part if slots.next[slot] < 0]
         return [*sorted(numbered, key=slots.previous.__getitem__), *self._linked(end)]
 
 
@@ -130,3 +133,4 @@ def kind_of(name: str, impl: Any) -> SubjectKind:
 
 
 _PROFILES = {"lru": "lru-evictable", "arc": "arc"}
+LINKED = kind_of("impl:linked", evictable.impl)
