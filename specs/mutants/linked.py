@@ -14,9 +14,8 @@ def _of(module: str, kind: str, name: str, sentence: str, old: str, new: str, *l
     return Mutant(f"linked-{name}", sentence, f"linked.{module}", old, new, laws, kind=kind, **more)
 
 
-_UNLINKED = (
-    "                following[before] = after\n                previous[after] = before\n                num_idle += 1"
-)
+_COUNTED = "                num_idle += 1"
+_UNLINKED = f"                following[before] = after\n                previous[after] = before\n{_COUNTED}"
 
 MUTANTS_OF_LINKS: tuple[Mutant, ...] = (
     # --- the circle of the idle ---
@@ -26,7 +25,7 @@ MUTANTS_OF_LINKS: tuple[Mutant, ...] = (
         "pinned-and-still-linked",
         "a pinned block is not unlinked",
         _UNLINKED,
-        "                num_idle += 1",
+        _COUNTED,
         "evictable-iff-idle",
     ),
     _of(
@@ -35,7 +34,7 @@ MUTANTS_OF_LINKS: tuple[Mutant, ...] = (
         "unlinked-one-way",
         "what follows a pinned block still takes it for its neighbour",
         _UNLINKED,
-        "                following[before] = after\n                num_idle += 1",
+        f"                following[before] = after\n{_COUNTED}",
         "evictable-iff-idle",
     ),
     _of(
