@@ -30,6 +30,8 @@ from evictable.impl.errors import (
     PolicyError,
     StaleCompletion,
 )
+from evictable.impl.factory import make_manager
+from evictable.impl.linked import LinkedOffloadingManager
 from evictable.impl.lookup_delay import LookupDelays
 from evictable.impl.manager import CPUOffloadingManager
 from evictable.impl.metrics import (
@@ -71,6 +73,7 @@ __all__ = [
     "JobResult",
     "KeyNotResident",
     "LRUCachePolicy",
+    "LinkedOffloadingManager",
     "LoadStoreSpec",
     "LookupDelays",
     "LookupMetrics",
@@ -102,5 +105,6 @@ __all__ = [
     "build_metric_definitions",
     "get_offload_block_hash",
     "get_offload_group_idx",
+    "make_manager",
     "make_offload_key",
 ]

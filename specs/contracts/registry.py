@@ -301,9 +301,7 @@ CONTRACTS: tuple[Contract, ...] = (
         "reports_of_two",
         "the built-in manager reports the usages, the sizes and the failures that the model reports, once",
         f"{_TWO}, with and without a spare slot; after an offer of two of four keys, one of them always new",
-        Edit(
-            "impl.manager", "num_written = self._num_write_pending_blocks", "num_written = self._num_allocated_blocks"
-        ),
+        Edit("impl.pool", "num_written = self._num_write_pending_blocks", "num_written = self._num_allocated_blocks"),
         of_impl=True,
     ),
     Contract(
@@ -332,7 +330,7 @@ CONTRACTS: tuple[Contract, ...] = (
         "the built-in manager resets as the model does",
         f"{_TWO}, with and without a spare slot",
         Edit(
-            "impl.manager",
+            "impl.pool",
             "self._num_allocated_blocks = 0\n        self._free_list.clear()",
             "self._num_allocated_blocks = 1\n        self._free_list.clear()",
         ),
@@ -352,7 +350,7 @@ CONTRACTS: tuple[Contract, ...] = (
         "unload_of_three",
         "the built-in manager completes loads as the model does, or raises and changes nothing where it must not",
         f"{_TWO}; every batch of three of three keys, also repeated, absent and pending ones",
-        Edit("impl.manager", "counts[key] = counts.pop(key, 0) + 1", "counts[key] = counts.get(key, 0) + 1"),
+        Edit("impl.pool", "counts[key] = counts.pop(key, 0) + 1", "counts[key] = counts.get(key, 0) + 1"),
         of_impl=True,
         slow=True,
     ),

@@ -6,7 +6,7 @@ operator makes any more fails a test.
 
 from __future__ import annotations
 
-_MANAGER = "manager:CPUOffloadingManager"
+_MANAGER, _POOL = "manager:CPUOffloadingManager", "pool:SlotPool"
 _LRU, _ARC = "policies.lru:LRUCachePolicy", "policies.arc:ARCCachePolicy"
 
 EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -54,7 +54,7 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     ),
     (
         "without slots nothing is in use, and nothing divided by anything is nothing",
-        (f"{_MANAGER}.get_stats: constant: 1 -> 2",),
+        (f"{_POOL}.get_stats: constant: 1 -> 2",),
     ),
     (
         "of no keys none is marked; that a checkpoint is taken beforehand changes nothing that a call depends on",
@@ -70,8 +70,8 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
     (
         "counting keys that are all different again counts each once, in the same order",
         (
-            "manager:_count_by_last_occurrence: branch: if len(counts) < len(keys): -> if True:",
-            "manager:_count_by_last_occurrence: comparison: len(counts) < len(keys) -> len(counts) <= len(keys)",
+            "pool:count_by_last_occurrence: branch: if len(counts) < len(keys): -> if True:",
+            "pool:count_by_last_occurrence: comparison: len(counts) < len(keys) -> len(counts) <= len(keys)",
         ),
     ),
     (

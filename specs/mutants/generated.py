@@ -11,7 +11,7 @@ from evictable.specs.mutants.build import source_of
 from evictable.specs.mutants.mutant import Mutant
 from evictable.specs.mutants.operators import edits
 
-MODULES = ("blocks", "manager", "policies.arc", "policies.base", "policies.factory", "policies.lru")
+MODULES = ("blocks", "manager", "policies.arc", "policies.base", "policies.factory", "policies.lru", "pool")
 
 
 @frozen

@@ -118,13 +118,13 @@ MUTANTS_OF_FAULTS: tuple[Mutant, ...] = (
     _hostile(
         "forgets-loads-before-it-clears",
         "a reset forgets what is being loaded before the policy can refuse",
-        "        self._policy.clear()\n        self._num_evictable_cache_blocks = 0\n",
-        "        self._num_evictable_cache_blocks = 0\n        self._policy.clear()\n",
+        "        self._policy.clear()\n        self._loads.clear()\n",
+        "        self._loads.clear()\n        self._policy.clear()\n",
     ),
     _ticket(
         "ticket-not-looked-at",
         "any ticket will do",
-        "manager",
+        "pool",
         "        if uncovered is not None:\n",
         "        if False:\n",
     ),

@@ -22,6 +22,7 @@ from evictable.specs.session import play
 from evictable.specs.shrink import Counterexample
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.builtin import BUILT_IN
+from evictable.specs.subjects.linked import LINKED
 
 MAX_CALLS = 200_000
 """Judged calls in a random walk. The slowest is found within some forty thousand: this leaves room for a walk that
@@ -106,7 +107,12 @@ def _randomly(mutant: Mutant, on_progress: Alive, max_calls: int) -> Fate:
     if found is None:
         others = f", though {', '.join(search.findings)}" if search.findings else ""
         return Fate(RANDOM, ALIVE, note=f"{mutant.laws[0]} was not broken in {search.steps:,} calls{others}")
-    return fate_of(RANDOM, found.counterexample, mutant.discipline, found.steps)
+    return fate_of(RANDOM, found.counterexample, mutant.discipline, found.steps, real_of(mutant))
+
+
+def real_of(mutant: Mutant) -> SubjectKind:
+    """The manager that it is a copy of."""
+    return LINKED if mutant.is_linked else BUILT_IN
 
 
 def fate_of(engine: str, found: Counterexample, discipline: str, judged: int, real: SubjectKind | None = None) -> Fate:
@@ -130,7 +136,9 @@ def _exhaustively(mutant: Mutant, on_progress: Alive) -> Fate:
             return Fate(EXHAUSTIVE, ALIVE, judged=judged, note=f"no law says how it differs: {error}")
         judged += budget.calls
         if session is not None:
-            return fate_of(EXHAUSTIVE, counterexample(exploration, session), session.discipline, judged)
+            return fate_of(
+                EXHAUSTIVE, counterexample(exploration, session), session.discipline, judged, real_of(mutant)
+            )
     return Fate(EXHAUSTIVE, ALIVE, judged=judged, note=f"no law was broken in {judged:,} transitions")
 
 

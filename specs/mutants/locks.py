@@ -8,7 +8,7 @@ MUTANTS_OF_LOCKS: tuple[Mutant, ...] = (
     Mutant(
         name="a-lock-each",
         sentence="everybody who asks for the lock gets another one",
-        module="manager",
+        module="pool",
         old="return self._lock",
         new="return threading.Lock()",
         laws=(),
@@ -17,7 +17,7 @@ MUTANTS_OF_LOCKS: tuple[Mutant, ...] = (
     Mutant(
         name="lock-that-lets-in",
         sentence="the lock lets two threads in at a time",
-        module="manager",
+        module="pool",
         old="self._lock = threading.Lock()",
         new="self._lock = threading.BoundedSemaphore(2)",
         laws=(),

@@ -36,6 +36,11 @@ class Mutant:
     """Only two threads notice: `evictable schedules`."""
 
     @property
+    def is_linked(self) -> bool:
+        """Whether it is one of the manager on flat lists."""
+        return self.module.startswith("linked.")
+
+    @property
     def options(self) -> str:
         """How to tell `evictable check` to search where it is noticed; or which other command to give."""
         if self.needs_threads:

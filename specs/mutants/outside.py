@@ -29,6 +29,7 @@ _TICKETS = dict.fromkeys(
     ),
     "no call carries a ticket there",
 )
+_SEVERAL = "it takes several loads of a request at a time, of which one ends: more transitions than a test has time for"
 _RESET = "after a reset all that can be seen is as in the beginning, from where it was searched before"
 
 OUTSIDE: dict[str, dict[str, str]] = {
@@ -36,6 +37,10 @@ OUTSIDE: dict[str, dict[str, str]] = {
         **_TICKETS,
         "refusal-touches": "two idle keys, and an offer that is refused and names one: it takes batches of 3",
         "arc-size-of-t1-before-the-eviction": "two victims of T1 and T2, and a target between: more than 4 keys",
+        "linked-never-ended": _SEVERAL,
+        "linked-one-of-several-ends-all": _SEVERAL,
+        "linked-taken-by-a-stale-entry": "a block is passed over, touched and passed over again: 14 calls",
+        "linked-ghosts-without-end": "more evictions than slots, and a key that is asked for again after that",
         "heap-survives-reset": _HIDDEN,
         "heap-loses-what-it-spares": _HIDDEN,
         "holds-outlive-the-step": _DEEP,
@@ -104,6 +109,8 @@ def _by_kind(engine: str, mutant: Mutant) -> str | None:
         return "nothing raises by itself there"
     if engine in (Z3, CROSSHAIR) and mutant.tiers:
         return "theorems and contracts are of the manager without tiers"
+    if engine in (Z3, CROSSHAIR) and mutant.is_linked:
+        return "theorems and contracts are of the manager with a policy"
     if engine in (Z3, CROSSHAIR) and mutant.module == LAZY_HEAP:
         return "theorems and contracts are of the built-in policies"
     if engine == Z3 and mutant.policy != "lru":

@@ -10,6 +10,7 @@ from __future__ import annotations
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.hostile import MUTANTS_OF_FAULTS
+from evictable.specs.mutants.linked import MUTANTS_OF_LINKS
 from evictable.specs.mutants.locks import MUTANTS_OF_LOCKS
 from evictable.specs.mutants.marks import MUTANTS_OF_MARKS
 from evictable.specs.mutants.mutant import Mutant
@@ -276,7 +277,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="counter-survives-reset",
         kind="forgetful-reset",
         sentence="a reset does not set the evictable counter back",
-        module="manager",
+        module="pool",
         old="self._num_evictable_cache_blocks = 0\n",
         new="pass\n",
         laws=("counters-agree",),
@@ -303,7 +304,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="pending-survives-reset",
         kind="forgetful-reset",
         sentence="a reset with stores in flight does not set the write-pending counter back",
-        module="manager",
+        module="pool",
         old="self._num_write_pending_blocks = 0\n",
         new="pass\n",
         laws=("counters-agree",),
@@ -313,7 +314,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="usage-counts-evictable",
         kind="miscounted",
         sentence="the usage gauge counts evictable blocks as used",
-        module="manager",
+        module="pool",
         old="- len(self._free_list) - self._num_evictable_cache_blocks",
         new="- len(self._free_list)",
         laws=("counters-agree",),
@@ -322,7 +323,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="usage-counts-free",
         kind="miscounted",
         sentence="the usage gauge counts slots that were given back as used",
-        module="manager",
+        module="pool",
         old="- len(self._free_list) - self._num_evictable_cache_blocks",
         new="- self._num_evictable_cache_blocks",
         laws=("counters-agree",),
@@ -331,7 +332,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="write-usage-counts-pinned",
         kind="miscounted",
         sentence="the gauge of slots being written counts those that are read, too",
-        module="manager",
+        module="pool",
         old="num_written = self._num_write_pending_blocks",
         new="num_written = num_in_use",
         laws=("counters-agree",),
@@ -349,7 +350,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="sizes-told-again",
         kind="miscounted",
         sentence="the sizes of allocations are reported again by every later report",
-        module="manager",
+        module="pool",
         old="self.allocation_sizes_in_current_batch.clear()",
         new="pass",
         laws=("counters-agree",),
@@ -413,7 +414,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="one-slot-too-many",
         kind="boundary",
         sentence="the pool has one slot more than it was given",
-        module="manager",
+        module="pool",
         old="self._num_blocks = num_blocks",
         new="self._num_blocks = num_blocks + 1",
         laws=("slots-conserved",),
@@ -422,7 +423,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="free-list-survives-reset",
         kind="forgetful-reset",
         sentence="a reset hands out all slots afresh, but keeps the list of those given back",
-        module="manager",
+        module="pool",
         old="self._free_list.clear()",
         new="pass",
         laws=("slots-conserved",),
@@ -431,7 +432,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="handed-out-survives-reset",
         kind="forgetful-reset",
         sentence="after a reset the slots that were in use are neither free nor fresh",
-        module="manager",
+        module="pool",
         old="self._num_allocated_blocks = 0\n        self._free_list.clear()",
         new="self._free_list.clear()",
         laws=("slots-conserved",),
@@ -495,7 +496,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="free-list-forgotten",
         kind="slots",
         sentence="slots that were given back do not count as free, so that blocks are evicted instead",
-        module="manager",
+        module="pool",
         old="return len(self._free_list) + self._num_blocks - self._num_allocated_blocks",
         new="return self._num_blocks - self._num_allocated_blocks",
         laws=("no-false-refusal", "evict-order", "progress"),
@@ -759,7 +760,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="finish-forgets-loads",
         kind="requests",
         sentence="a request that finishes can no longer complete its loads in flight",
-        module="manager",
+        module="pool",
         old="def on_request_finished(self, req_context: ReqContext) -> None:",
         new=(
             "def on_request_finished(self, req_context: ReqContext) -> None:\n"
@@ -771,7 +772,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="finish-aborts-stores",
         kind="early-reuse",
         sentence="a request that finishes gives up its stores in flight, and their slots while they are written to",
-        module="manager",
+        module="pool",
         old="def on_request_finished(self, req_context: ReqContext) -> None:",
         new=(
             "def on_request_finished(self, req_context: ReqContext) -> None:\n"
@@ -786,7 +787,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="announcement-forgets-loads",
         kind="requests",
         sentence="a request that is announced again can no longer complete its loads in flight",
-        module="manager",
+        module="pool",
         old="return RequestOffloadingContext()",
         new="self._loads.pop(req_context.req_id, None)\n        return RequestOffloadingContext()",
         laws=("answer",),
@@ -884,7 +885,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="events-newest-first",
         kind="events",
         sentence="events are delivered newest first",
-        module="manager",
+        module="pool",
         old="yield self.events.popleft()",
         new="yield self.events.pop()",
         laws=("events-once", "events-replay"),
@@ -893,7 +894,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="one-event-a-drain",
         kind="events",
         sentence="a drain ends after one event",
-        module="manager",
+        module="pool",
         old="while self.events:",
         new="if self.events:",
         laws=("events-once", "events-replay"),
@@ -902,7 +903,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="events-delivered-twice",
         kind="clear-after-yield",
         sentence="a drain that is dropped half way delivers again, next time, what it had delivered",
-        module="manager",
+        module="pool",
         old="while self.events:\n            yield self.events.popleft()",
         new="if self.events:\n            yield from self.events\n            self.events.clear()",
         laws=("events-once",),
@@ -912,7 +913,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="events-lost",
         kind="events",
         sentence="a drain that is dropped half way loses what it had not delivered",
-        module="manager",
+        module="pool",
         old="while self.events:\n            yield self.events.popleft()",
         new=(
             "if self.events:\n"
@@ -927,7 +928,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
         name="events-survive-reset",
         kind="forgetful-reset",
         sentence="events from before a reset are delivered to the consumer that started anew",
-        module="manager",
+        module="pool",
         old="self.events.clear()",
         new="pass",
         laws=("events-replay",),
@@ -935,7 +936,7 @@ _MUTANTS_OF_ONE_TIER: tuple[Mutant, ...] = (
     ),
 )
 
-MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_FAULTS, *MUTANTS_OF_TIERS)
+MUTANTS = (*_MUTANTS_OF_ONE_TIER, *MUTANTS_OF_POLICIES, *MUTANTS_OF_FAULTS, *MUTANTS_OF_TIERS, *MUTANTS_OF_LINKS)
 _others: dict[str, Mutant] = {}
 """Known in this process only."""
 

@@ -73,7 +73,7 @@ def load(name: str) -> SubjectText:
 def of_package(name: str, package: str) -> SubjectText:
     """The built-in manager, or a copy of it."""
     impl = importlib.import_module(package)
-    modules = tuple(sys.modules[f"{package}.{module}"] for module in ("manager", "policies.lru", "base"))
+    modules = tuple(sys.modules[f"{package}.{module}"] for module in ("manager", "pool", "policies.lru", "base"))
     return SubjectText(
         name,
         modules,

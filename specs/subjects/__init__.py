@@ -19,8 +19,9 @@ _HOSTED = re.compile(rf"({_FACTORY.pattern})@(.+)", re.DOTALL)
 _MUTANT = "mutant:"
 _STDIO = "stdio:"
 _HELP = (
-    "a subject is impl, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, vllm:PATH (a source checkout), "
-    "package.module:factory (or a cache policy class), package.module:Policy@HOST or stdio:COMMAND"
+    "a subject is impl, impl:linked, mutant:NAME, mutant:NAME@vllm==0.33.0, vllm, vllm==0.33.0, "
+    "vllm:PATH (a source checkout), package.module:factory (or a cache policy class), package.module:Policy@HOST "
+    "or stdio:COMMAND"
 )
 
 
@@ -41,7 +42,7 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
     """
     from evictable.specs.subjects import releases
 
-    if name == "impl":
+    if name in ("impl", "impl:linked"):
         return name
     if name.startswith(_MUTANT) and "@" in name:
         from evictable.specs.mutants.releases import of_release
@@ -81,6 +82,10 @@ def load(name: str) -> SubjectKind:
         from evictable.specs.subjects.builtin import BUILT_IN
 
         return BUILT_IN
+    if name == "impl:linked":
+        from evictable.specs.subjects.linked import LINKED
+
+        return LINKED
     if name.startswith(_MUTANT) and "@" in name:
         from evictable.specs.mutants.hunt_live import patched
         from evictable.specs.mutants.releases import of_release
@@ -90,9 +95,11 @@ def load(name: str) -> SubjectKind:
         return evolve(patched(load(release), live), name=name)
     if name.startswith(_MUTANT):
         from evictable.specs.mutants import build, registry
-        from evictable.specs.subjects.builtin import kind_of
+        from evictable.specs.subjects import builtin, linked
 
-        return kind_of(name, build.build(registry.named(name.removeprefix(_MUTANT))))
+        mutant = registry.named(name.removeprefix(_MUTANT))
+        kind_of = linked.kind_of if mutant.is_linked else builtin.kind_of
+        return kind_of(name, build.build(mutant))
     if name.startswith(_STDIO):
         from evictable.specs.subjects.stdio import from_command
 

@@ -29,7 +29,7 @@ def test_what_is_said_to_be_equivalent_is_there_and_said_once(every: dict[str, G
 
 
 LOOKUP = "manager:CPUOffloadingManager.lookup: comparison: block.ref_cnt >= 0 -> block.ref_cnt > 0"
-DRAIN = "manager:CPUOffloadingManager.take_events: branch: if not self.events: -> if False:"
+DRAIN = "pool:SlotPool.take_events: branch: if not self.events: -> if False:"
 UNBORN = "policies.factory:make_cache_policy: branch: if cache_policy not in CACHE_POLICIES: -> if True:"
 
 
