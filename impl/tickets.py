@@ -19,6 +19,7 @@ class Ticket:
     """
 
     __slots__ = ("_era", "_keys", "_left", "completion", "request")
+    _left: Counter[OffloadKey]
 
     def __init__(self, completion: str, keys: tuple[OffloadKey, ...], request: str, era: object) -> None:
         """`completion` is the name of the call that it is for; `era` the time between two resets of one manager."""
@@ -26,7 +27,6 @@ class Ticket:
         self.request = request
         self._era = era
         self._keys = keys
-        self._left: Counter[OffloadKey] | None = None  # not counted before it is asked for
 
     def uncovered(
         self, counts: Mapping[OffloadKey, int], completion: str, request: str, era: object
@@ -41,9 +41,11 @@ class Ticket:
         self._count().subtract(counts)
 
     def _count(self) -> Counter[OffloadKey]:
-        if self._left is None:
+        try:
+            return self._left
+        except AttributeError:  # most tickets are never asked
             self._left = Counter(self._keys)
-        return self._left
+            return self._left
 
     def __repr__(self) -> str:
         return f"<ticket for {self.completion} of request {self.request!r}: {dict(+self._count())}>"

@@ -37,12 +37,14 @@ class InFlight:
     def take(self, request: str, slots: list[Slot]) -> bool:
         """End `slots` if they are exactly one preparation of that request; else nothing happens, and `counts` tells."""
         preparations = self._preparations.get(request)
-        if preparations is None or slots not in preparations:
+        if preparations is None:
             return False
-        if len(preparations) == 1:
-            del self._preparations[request]
-        else:
+        try:
             preparations.remove(slots)
+        except ValueError:
+            return False
+        if not preparations:
+            del self._preparations[request]
         return True
 
     def counts(self, request: str) -> Counts:

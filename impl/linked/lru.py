@@ -108,7 +108,7 @@ class LruSlots(Slots):
 
     def insert(self, slots: list[Slot], keys: list[OffloadKey]) -> None:
         owner, ref_cnt = self.owner, self.ref_cnt
-        for slot, key in zip(slots, keys, strict=True):
+        for slot, key in zip(slots, keys):  # noqa: B905  (of one length: saying so takes time)
             owner[slot] = key
             ref_cnt[slot] = -1
 

