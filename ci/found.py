@@ -1,8 +1,10 @@
 """What the laws have found in published releases: the tables of `evictable matrix`, as data for `evictable laws`.
 
-README.md shows those tables; `found.json` is made of them, so that no figure is typed twice:
+docs/found.md shows those tables; `found.json` is made of them, and of that the short table in README.md, so that no figure
+is typed twice:
 
-    python -m evictable.ci.found README.md > ci/found.json
+    python -m evictable.ci.found docs/found.md > ci/found.json
+    python -m evictable.ci.found
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ from typing import Any
 
 from attrs import asdict, frozen
 
+_DISCIPLINES = ("contract", "careless", "hostile")
 _COLUMNS = ("policy", "discipline", "threshold", "tiers", "law")
 
 
@@ -99,6 +102,20 @@ def record_of(row: Found) -> dict[str, Any]:
     return asdict(row) | {"command": row.command}
 
 
+def short_table(rows: Sequence[Found]) -> list[str]:
+    """In Markdown: of each law, by discipline and with or without tiers, the fewest calls over all policies."""
+    releases = sorted({release for row in rows for release in row.calls}, key=_number)
+    lines = [f"| callers | law | {' | '.join(releases)} |", "|---|---|" + "--:|" * len(releases)]
+    groups: dict[tuple[str, str], dict[str, int]] = {}
+    for row in sorted(rows, key=lambda row: (row.tiers > 0, _DISCIPLINES.index(row.discipline))):
+        fewest = groups.setdefault((row.discipline + (", with tiers" if row.tiers else ""), row.law), {})
+        for release, calls in row.calls.items():
+            fewest[release] = min(calls, fewest.get(release, calls))
+    for (callers, law), fewest in groups.items():
+        lines.append(f"| {callers} | `{law}` | {' | '.join(str(fewest.get(one, '')) for one in releases)} |")
+    return lines
+
+
 def _spans(releases: Sequence[str]) -> str:
     """``0.22 to 0.30, 0.33``: what follows on each other is taken together."""
     spans: list[list[str]] = []
@@ -115,4 +132,7 @@ def _number(release: str) -> int:
 
 
 if __name__ == "__main__":
-    print(as_json(list(found_in(Path(sys.argv[1]).read_text(encoding="utf-8")))))
+    if sys.argv[1:]:
+        print(as_json(list(found_in(Path(sys.argv[1]).read_text(encoding="utf-8")))))
+    else:
+        print("\n".join(short_table(read_found())))

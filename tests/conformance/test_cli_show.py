@@ -12,7 +12,7 @@ import pytest
 from commandline import Run
 
 from evictable.ci.cli import cli
-from evictable.ci.found import as_json, found_in, read_found
+from evictable.ci.found import as_json, found_in, read_found, short_table
 from evictable.model.laws import LAW_BY_ID, LAWS
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -170,10 +170,27 @@ def test_every_law_says_why_it_matters(at_once: Run, folder: Path) -> None:
     assert all(one["why"] and one["seeded"] for one in laws)
 
 
-def test_what_laws_have_caught_is_what_the_readme_shows() -> None:
-    rows = tuple(found_in((ROOT / "README.md").read_text()))
+def test_what_laws_have_caught_is_what_the_tables_show() -> None:
+    rows = tuple(found_in((ROOT / "docs" / "found.md").read_text()))
     assert (ROOT / "ci" / "found.json").read_text() == as_json(rows) + "\n"
     assert rows == read_found()
+
+
+def test_the_short_table_in_the_readme_is_made_of_them() -> None:
+    assert "\n".join(short_table(read_found())) in (ROOT / "README.md").read_text()
+
+
+def test_the_short_table_has_the_fewest_calls() -> None:
+    table = (
+        "| policy | law | tiers | 0.23 | 0.24 |",
+        "|---|---|---|---|---|",
+        "| lru | `answer` | 0 | - | 9 |",
+        "| arc | `answer` | 0 | - | 4* |",
+        "| arc | `answer` | 1 | 12 | - |",
+    )
+    assert ["| hostile | `answer` |  | 4 |", "| hostile, with tiers | `answer` | 12 |  |"] == short_table(
+        tuple(found_in("\n".join(table)))
+    )[2:]
 
 
 def test_found_is_read_from_a_table() -> None:

@@ -223,9 +223,9 @@ def test_where_no_law_says_what_is_wrong_the_line_has_no_verdict(monkeypatch: py
     assert (0, 1) == (stream.num_broken, stream.num_unexplained)
 
 
-def test_the_session_in_the_readme_is_what_the_oracle_says() -> None:
-    readme = (Path(__file__).resolve().parents[2] / "README.md").read_text()
-    session = readme.split("Lines in (`>`) and out:\n\n```\n")[1].split("\n```")[0].splitlines()
+def test_the_session_in_the_documentation_is_what_the_oracle_says() -> None:
+    text = (Path(__file__).resolve().parents[2] / "docs" / "implementers.md").read_text()
+    session = text.split("Lines in (`>`) and out:\n\n```\n")[1].split("\n```")[0].splitlines()
     asked, shown = session[::2], session[1::2]
     stream = Stream()
     answers = [json.dumps(stream.answer(number, line.removeprefix("> "))) for number, line in enumerate(asked, 1)]
