@@ -1,7 +1,7 @@
 """What the laws have found in published releases: the tables of `evictable matrix`, as data for `evictable laws`.
 
-docs/found.md shows those tables; `found.json` is made of them, and of that the short table in README.md, so that no figure
-is typed twice:
+docs/found.md shows those tables; `found.json` is made of them, and of that the short table in README.md, so that no
+figure is typed twice:
 
     python -m evictable.ci.found docs/found.md > ci/found.json
     python -m evictable.ci.found
