@@ -18,6 +18,9 @@ from evictable.impl import (
 )
 from evictable.specs import subjects
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.proofs import subjects as texts
+from evictable.specs.proofs.state import NoProof
+from evictable.specs.prove import EXHAUSTIVE, engines_of, load_engine
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
 from evictable.specs.subjects.linked import LINKED
@@ -147,3 +150,13 @@ def test_another_policy_is_told_where_to_go(policy: Any) -> None:
 
 def test_without_slots_every_store_is_refused() -> None:
     assert all(LinkedOffloadingManager(0, policy).prepare_store([A], ONE) is None for policy in ("lru", "arc"))
+
+
+@pytest.mark.parametrize("name", ["impl:linked", "mutant:linked-pins-kept"])
+def test_what_cannot_be_proved_of_flat_lists_is_not_claimed(name: str) -> None:
+    assert (EXHAUSTIVE,) == engines_of(name)
+    with pytest.raises(NoProof):
+        texts.load(name)
+    small = [theorem.name for theorem in load_engine(EXHAUSTIVE).theorems(name, full=True)]
+    assert [] != small
+    assert [] == [theorem for theorem in small if "tier" in theorem]
