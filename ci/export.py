@@ -103,7 +103,7 @@ def project_of(trace: Trace) -> Project:
             "from vllm.v1.kv_offload.cpu.manager import CPUOffloadingManager"
         )
         return Project(name, imports, "CPUOffloadingManager", names.built(head), names, "ReqContext(req_id={})")
-    if "@" in name or name.startswith(("mutant:", "stdio:")):
+    if "@" in name or name.startswith(("mutant:", "stdio:", "impl:")):
         raise UsageError(f"{name}: only managers can be exported: impl, vLLM and package.module:factory")
     return _of_factory(name, trace)
 

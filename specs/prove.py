@@ -22,9 +22,9 @@ class Engine(Protocol):
 
 class _Exhaustive:
     def theorems(self, subject: str, full: bool) -> tuple[Theorem, ...]:
-        from evictable.specs import exhaustive
+        from evictable.specs import exhaustive, subjects
 
-        return exhaustive.theorems(full)
+        return exhaustive.theorems(full, tiers=subjects.load(subject).tiers)
 
     def prove(self, subject: str, full: bool) -> Iterator[Result]:
         from evictable.specs import exhaustive, subjects
@@ -61,8 +61,17 @@ _NEEDS = {Z3: "z3", CROSSHAIR: "crosshair"}
 
 
 def engines_of(subject: str) -> tuple[str, ...]:
-    """The engines that can say something of a subject: contracts are written for the project's own code."""
-    return tuple(name for name in _ENGINES if name != CROSSHAIR or subject == "impl")
+    """The engines that can say something of a subject.
+
+    Contracts are written for the project's own code; the symbolic executor knows blocks as objects of a policy, not
+    as places in lists.
+    """
+    from evictable.specs import subjects
+
+    unfit = {CROSSHAIR} if subject != "impl" else set()
+    if subjects.is_linked(subject):
+        unfit.add(Z3)
+    return tuple(name for name in _ENGINES if name not in unfit)
 
 
 def load_engine(name: str) -> Engine:

@@ -61,9 +61,9 @@ def locksteps(*, full: bool = False) -> tuple[Lockstep, ...]:
     return QUICK + FULL if full else QUICK
 
 
-def theorems(full: bool = False) -> tuple[Theorem, ...]:
-    """What `prove` decides."""
-    return tuple(one.theorem for one in locksteps(full=full))
+def theorems(full: bool = False, *, tiers: bool = True) -> tuple[Theorem, ...]:
+    """What `prove` decides, of a subject that can have ``tiers`` or not."""
+    return tuple(one.theorem for one in locksteps(full=full) if tiers or not one.scope.setup.tiers)
 
 
 def prove(subject: SubjectKind, *, full: bool = False) -> Iterator[Result]:
@@ -85,6 +85,8 @@ class Proof:
 def proofs(subject: SubjectKind, *, full: bool = False) -> Iterator[Proof]:
     """As `prove`, with the searches behind the results."""
     for lockstep in locksteps(full=full):
+        if lockstep.scope.setup.tiers and not subject.tiers:
+            continue  # it can say nothing of them, and does not claim to
         yield search(subject, lockstep, MAX_SECONDS_IN_FULL if full else MAX_SECONDS)
 
 

@@ -64,6 +64,8 @@ def load(name: str) -> SubjectText:
     if name.startswith("mutant:"):
         from evictable.specs.mutants import build, registry
 
+        if registry.named(name.removeprefix("mutant:")).is_linked:
+            raise NoProof(f"{name}: the proofs know blocks as objects of a policy, not as places in lists")
         return of_package(name, build.build(registry.named(name.removeprefix("mutant:"))).__name__)
     if name == "vllm" or name.startswith(("vllm==", "vllm:")):
         return _of_release(name)

@@ -76,6 +76,15 @@ def prepare(name: str, report: Callable[[str], None]) -> str:
     return name
 
 
+def is_linked(name: str) -> bool:
+    """Whether it is the built-in manager on flat lists, or a mutant of that."""
+    if name.startswith(_MUTANT) and "@" not in name:
+        from evictable.specs.mutants import registry
+
+        return registry.named(name.removeprefix(_MUTANT)).is_linked
+    return name == "impl:linked"
+
+
 def load(name: str) -> SubjectKind:
     """Bring a prepared subject into this process. Raises `UsageError` if it cannot be loaded."""
     if name == "impl":

@@ -70,6 +70,8 @@ class SubjectKind:
     """How the scheduler above it makes a load of its lookups."""
     tickets: bool = False
     """Whether its preparations answer with tickets (``spec.ticket``) that its completions take."""
+    tiers: bool = True
+    """Whether there can be tiers below it."""
     request_level: bool = True
     """Whether its tiers can want whole requests."""
     threads: bool = True

@@ -129,7 +129,7 @@ def kind_of(name: str, impl: Any) -> SubjectKind:
             raise UsageError(f"{name}: {error}") from error
         return LinkedSubject(manager, impl.ReqContext)
 
-    return SubjectKind(name, make, profile=_PROFILES.__getitem__, tickets=True, request_level=False)
+    return SubjectKind(name, make, profile=_PROFILES.__getitem__, tickets=True, tiers=False)
 
 
 _PROFILES = {"lru": "lru-evictable", "arc": "arc"}

@@ -172,6 +172,10 @@ def load_policy(name: str, policy: str) -> PolicyKind:
 
     Raises `UsageError` if it cannot be loaded, or is no cache policy.
     """
+    from evictable.specs.subjects import is_linked
+
+    if is_linked(name):
+        raise UsageError(f"{name}: it has no cache policy; leave out --level policy, or check impl")
     if name == "impl" or name.startswith("mutant:"):
         return _of_impl(name, policy)
     if name == "vllm" or name.startswith(("vllm==", "vllm:")):

@@ -18,9 +18,14 @@ from evictable.impl import (
 )
 from evictable.specs import subjects
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT
+from evictable.specs.errors import UsageError
+from evictable.specs.proofs import subjects as texts
+from evictable.specs.proofs.state import NoProof
+from evictable.specs.prove import EXHAUSTIVE, engines_of, load_engine
 from evictable.specs.subjects.base import Setup
 from evictable.specs.subjects.builtin import BUILT_IN
 from evictable.specs.subjects.linked import LINKED
+from evictable.specs.subjects.policies import load_policy
 
 A, B, C, D = (bytes([number]) * 8 for number in range(4))
 ONE, OTHER = ReqContext("one"), ReqContext("other")
@@ -147,3 +152,23 @@ def test_another_policy_is_told_where_to_go(policy: Any) -> None:
 
 def test_without_slots_every_store_is_refused() -> None:
     assert all(LinkedOffloadingManager(0, policy).prepare_store([A], ONE) is None for policy in ("lru", "arc"))
+
+
+@pytest.mark.parametrize("name", ["impl:linked", "mutant:linked-pins-kept"])
+def test_what_cannot_be_proved_of_flat_lists_is_not_claimed(name: str) -> None:
+    assert (EXHAUSTIVE,) == engines_of(name)
+    with pytest.raises(NoProof):
+        texts.load(name)
+    small = [theorem.name for theorem in load_engine(EXHAUSTIVE).theorems(name, full=True)]
+    assert [] != small
+    assert [] == [theorem for theorem in small if "tier" in theorem]
+
+
+def test_it_has_no_policy_to_be_called_by_itself() -> None:
+    with pytest.raises(UsageError, match="it has no cache policy; leave out --level policy"):
+        load_policy("impl:linked", "lru")
+
+
+def test_nor_tiers_below_it() -> None:
+    with pytest.raises(UsageError, match="it is no primary tier; leave out --tiers"):
+        LINKED.make(Setup(3, tiers=1))
