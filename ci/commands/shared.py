@@ -1,0 +1,29 @@
+"""What several commands have in common."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from evictable.specs.errors import UsageError
+
+EXIT_CODES = """
+Exit codes: 0 conforms; 1 a law is broken; 2 wrong usage, or the subject cannot be loaded; 3 inconclusive, or a
+stale list of expected failures; 130 interrupted.
+"""
+
+PROFILE = click.option(
+    "--profile", default="auto", show_default=True, help="Rules of eviction to judge by: auto, or a profile's name."
+)
+SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or stdio:COMMAND"
+JSON = click.option(
+    "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there."
+)
+
+
+def known_profile(profile: str) -> None:
+    from evictable.model.profiles import PROFILES
+
+    if profile != "auto" and profile not in PROFILES:
+        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
