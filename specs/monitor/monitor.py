@@ -21,7 +21,8 @@ from evictable.specs.errors import UsageError
 from evictable.specs.monitor.dump import state_now, trace_of_notes
 from evictable.specs.monitor.inside import COUNTERS, LEVELS, READBACK, TOUCHED, Inside
 from evictable.specs.monitor.shadow import Shadow
-from evictable.specs.monitor.wrappers import Method, Note, wrappers
+from evictable.specs.monitor.watching import Method, Note
+from evictable.specs.monitor.wrappers import wrappers
 
 LOGGER = logging.getLogger("evictable.monitor")
 LAST = {COUNTERS: 32, TOUCHED: 256, READBACK: 256}
