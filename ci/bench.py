@@ -14,6 +14,7 @@ from rich.status import Status
 from evictable.ci import bench_tables as tables
 from evictable.ci.bench_plots import evict_plot
 from evictable.ci.files import write_json, write_text
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED
 from evictable.ci.report import console
 from evictable.specs import subjects
 from evictable.specs.bench.rows import BY_KEYS, BYTES, Row, rows_of
@@ -57,6 +58,7 @@ class Run:
     """What was answered otherwise than is right, or than others of the profile did."""
     failed: list[str] = field(factory=list)
     """What could not be measured."""
+    interrupted: bool = False
     _spared: set[tuple[str, str]] = field(factory=set)
     """Subjects and policies that are not timed, for their answers are wrong."""
     _done: dict[str, dict[str, Taken | Failed]] = field(factory=dict)
@@ -98,6 +100,13 @@ class Run:
         if made:
             self.out.print(f"\n{section.title}", style="bold", markup=False)
             _show(self.out, section.name, made, self.reference)
+
+    def attempt(self, section: Section) -> None:
+        """`measure`; what one section cannot measure does not take away what others have."""
+        try:
+            self.measure(section)
+        except UsageError as error:
+            self.failed.append(f"section {section.name}: {error}")
 
     def _timed(self, case: Case) -> list[str]:
         return [name for name in self.names if (name, case.arguments.get("policy", "lru")) not in self._spared]
@@ -151,7 +160,7 @@ def _groups(profiles: Mapping[str, str]) -> str:
 
 
 def run_bench(options: Options) -> int:
-    """Measure and print; 0, 1 if a subject's answers are wrong, 3 if something could not be measured.
+    """Measure and print; 0, 1 if a subject's answers are wrong, 3 if something could not be measured, 130 if cut short.
 
     Raises `UsageError`.
     """
@@ -165,8 +174,11 @@ def run_bench(options: Options) -> int:
         run = Run(options, bench, names, out, err)
         if any(section.needs_subjects for section in sections):
             run.judge()
-        for section in sections:
-            run.measure(section)
+        try:
+            for section in sections:
+                run.attempt(section)
+        except KeyboardInterrupt:
+            run.interrupted = True
     return _ended(run)
 
 
@@ -191,6 +203,9 @@ def _ended(run: Run) -> int:
     if run.options.plots is not None and any(row.section == "evict" for row in run.rows):
         for what in ("steady", "first"):
             write_text(run.options.plots / f"evict-{what}.svg", evict_plot(run.rows, what))
+    if run.interrupted:
+        run.out.print(CUT_SHORT)
+        return INTERRUPTED
     return 1 if run.wrong else 3 if run.failed else 0
 
 

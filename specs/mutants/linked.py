@@ -204,8 +204,9 @@ MUTANTS_OF_LINKS: tuple[Mutant, ...] = (
         "generation",
         "never-ended",
         "a transfer can be completed again where it was not alone",
-        "            preparations.remove(slots)\n        return True",
-        "            pass\n        return True",
+        "            preparations.remove(slots)\n",
+        "            preparations.index(slots)\n"
+        "            if len(preparations) > 1:\n                return True\n            preparations.remove(slots)\n",
         "counters-agree",
         "owner-completes",
         discipline=CARELESS,

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from commandline import Run
+
+from evictable.ci import bench
+from evictable.specs.errors import UsageError
 
 
 def test_a_subject_with_wrong_answers_is_not_timed(evictable: Run, folder: Path) -> None:
@@ -42,3 +46,22 @@ def test_an_eviction_is_plotted(evictable: Run, folder: Path) -> None:
     done = evictable("bench", "impl", "--quick", "--rounds", 1, "--section", "evict", "--plots", "plots")
     assert 0 == done.returncode
     assert ["evict-first.svg", "evict-steady.svg"] == sorted(path.name for path in (folder / "plots").iterdir())
+
+
+@pytest.mark.parametrize(("raised", "code"), [(UsageError("no room"), 3), (KeyboardInterrupt(), 130)])
+def test_what_was_measured_is_written_whatever_comes_then(
+    raised: BaseException, code: int, at_once: Run, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measure = bench.Run.measure
+
+    def fail(run: bench.Run, section: Any) -> None:
+        if section.name == "slowest":
+            raise raised
+        measure(run, section)
+
+    monkeypatch.setattr(bench.Run, "measure", fail)
+    sections = ("--section", "evict", "--section", "slowest")
+    done = at_once("bench", "impl", "--quick", "--rounds", 1, *sections, "--json", "r.json")
+    content = json.loads((folder / "r.json").read_text())
+    assert (code, {"evict"}) == (done.returncode, {row["section"] for row in content["results"]})
+    assert ["section slowest: no room"] * (code == 3) == content["failed"]
