@@ -10,13 +10,11 @@ import importlib
 import re
 import sys
 from collections.abc import Sequence
-from importlib.abc import ExecutionLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 
 from attrs import frozen
 
+from evictable.specs.copying import Copier, text_of
 from evictable.specs.errors import UsageError
 
 _COPIED = ("evictable.model", "evictable.impl", "evictable.specs.contracts")
@@ -44,7 +42,6 @@ def copy_of(module: str, name: str, edits: Sequence[Edit] = ()) -> ModuleType:
     root = f"evictable_copy_{re.sub(r'[^A-Za-z0-9]', '_', name)}"
     there = [finder for finder in sys.meta_path if isinstance(finder, _Copier) and finder.root == root]
     if not there:
-        # It stays, because a module of the copy may import another one late, in the middle of a call.
         sys.meta_path.append(_Copier(root, edits))
     elif there[0].edits != tuple(edits):
         raise ValueError(f"the copy {name!r} has other edits")
@@ -53,14 +50,7 @@ def copy_of(module: str, name: str, edits: Sequence[Edit] = ()) -> ModuleType:
 
 def source_of(module: str) -> str:
     """The source of a module within `evictable`."""
-    name = f"evictable.{module}"
-    spec = find_spec(name)
-    if spec is None:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    assert isinstance(spec.loader, ExecutionLoader)
-    source = spec.loader.get_source(name)
-    assert source is not None
-    return source
+    return text_of(f"evictable.{module}")
 
 
 def edited(edit: Edit) -> str:
@@ -74,43 +64,19 @@ def edited(edit: Edit) -> str:
     return source.replace(edit.old, edit.new)
 
 
-class _Copier(MetaPathFinder, ExecutionLoader):
-    """Imports modules of `evictable` as those of the package ``root``."""
+class _Copier(Copier):
+    """Copies modules of `evictable`, named as within it."""
 
     def __init__(self, root: str, edits: Sequence[Edit]) -> None:
-        self.root = root
+        super().__init__(root, root)
         self.edits = tuple(edits)
         self._edits = {edit.module: edit for edit in edits}
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != self.root and not name.startswith(f"{self.root}."):
-            return None
-        return ModuleSpec(name, self, origin=self.get_filename(name), is_package=self.is_package(name))
+    def original(self, within: str) -> str | None:
+        name = f"evictable.{within}"
+        is_copied = any(name == package or name.startswith(f"{package}.") for package in _COPIED)
+        return name if is_copied else None
 
-    def is_package(self, name: str) -> bool:
-        if not self._is_copied(name):
-            return True  # above the packages that are copied
-        spec = find_spec(f"evictable.{self._within(name)}")
-        if spec is None:
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return spec.submodule_search_locations is not None
-
-    def get_filename(self, name: str) -> str:
-        # Not the real file: a traceback must show the lines of the copy.
-        return f"{self.root}/{self._within(name)}"
-
-    def get_source(self, name: str) -> str:
-        if not self._is_copied(name):
-            return ""
-        module = self._within(name)
-        source = edited(self._edits[module]) if module in self._edits else source_of(module)
+    def text(self, within: str) -> str:
+        source = edited(self._edits[within]) if within in self._edits else source_of(within)
         return _NAMED.sub(f"{self.root}.", source)
-
-    def _within(self, name: str) -> str:
-        return name[len(self.root) + 1 :]
-
-    def _is_copied(self, name: str) -> bool:
-        original = f"evictable.{self._within(name)}"
-        return any(original == package or original.startswith(f"{package}.") for package in _COPIED)

@@ -8,12 +8,9 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
-from importlib.abc import ExecutionLoader, MetaPathFinder
-from importlib.machinery import ModuleSpec
-from importlib.util import find_spec
 from types import ModuleType
 
+from evictable.specs.copying import Copier, text_of
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.mutant import LAZY_HEAP, Mutant
 
@@ -30,7 +27,6 @@ def build(mutant: Mutant) -> ModuleType:
     edited_source(mutant)
     name = f"evictable_mutant_{mutant.name.replace('-', '_')}"
     if name not in sys.modules:
-        # It stays, because a module of the copy may import another one late, in the middle of a call.
         sys.meta_path.append(_Copier(name, mutant))
         if mutant.module == LAZY_HEAP:
             _host_the_heap(name)
@@ -45,11 +41,7 @@ def _host_the_heap(name: str) -> None:
 
 def source_of(module: str) -> str:
     """The source of a module of `evictable.impl`, named within that package: ``policies.lru``; or of `LAZY_HEAP`."""
-    spec = _spec_of(f"{_ORIGINAL}.{module}" if module else _ORIGINAL)
-    assert isinstance(spec.loader, ExecutionLoader)
-    source = spec.loader.get_source(spec.name)
-    assert source is not None
-    return source
+    return text_of(_named(module))
 
 
 def edited_source(mutant: Mutant) -> str:
@@ -64,38 +56,21 @@ def edited_source(mutant: Mutant) -> str:
     return source.replace(mutant.old, mutant.new)
 
 
-class _Copier(MetaPathFinder, ExecutionLoader):
-    """Imports the modules of `evictable.impl` as those of the package ``name``."""
+class _Copier(Copier):
+    """Copies the modules of `evictable.impl`, and what is plugged into it."""
 
     def __init__(self, name: str, mutant: Mutant) -> None:
-        self._name = name
+        super().__init__(name, f"mutant:{mutant.name}")
         self._mutant = mutant
 
-    def find_spec(
-        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
-    ) -> ModuleSpec | None:
-        if name != self._name and not name.startswith(f"{self._name}."):
-            return None
-        return ModuleSpec(name, self, origin=self.get_filename(name), is_package=self.is_package(name))
+    def original(self, within: str) -> str:
+        return _named(within)
 
-    def is_package(self, name: str) -> bool:
-        return _spec_of(self._original(name)).submodule_search_locations is not None
-
-    def get_filename(self, name: str) -> str:
-        # Not the real file: a traceback must show the lines of the copy.
-        return f"mutant:{self._mutant.name}/{name[len(self._name) + 1 :] or '__init__'}"
-
-    def get_source(self, name: str) -> str:
-        module = name[len(self._name) + 1 :]
-        source = edited_source(self._mutant) if module == self._mutant.module else source_of(module)
-        return source.replace(_ORIGINAL, self._name)
-
-    def _original(self, name: str) -> str:
-        return _ORIGINAL + name[len(self._name) :]
+    def text(self, within: str) -> str:
+        source = edited_source(self._mutant) if within == self._mutant.module else source_of(within)
+        return source.replace(_ORIGINAL, self.root)
 
 
-def _spec_of(name: str) -> ModuleSpec:
-    spec = find_spec(_PLUGGED_IN.get(name, name))
-    if spec is None:
-        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-    return spec
+def _named(module: str) -> str:
+    name = f"{_ORIGINAL}.{module}" if module else _ORIGINAL
+    return _PLUGGED_IN.get(name, name)
