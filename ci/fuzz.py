@@ -33,6 +33,8 @@ from evictable.specs.errors import UsageError
 WINDOW = 32
 """Units that may be planned before the result of the first of them is known."""
 STATUS_EVERY = 2.0
+SHRINKING = 10.0
+"""Seconds, at least, for shrinking when the time is up; or a tenth of it."""
 LINE_EVERY = 10.0
 """Seconds."""
 
@@ -354,12 +356,16 @@ class Campaign:
         return options.max_units is None or number < options.max_units
 
     def _shrink_the_rest(self, pool: Pool) -> None:
-        """What was found last is shrunk, too."""
+        """What was found last is shrunk, too, as far as a little more time allows."""
         self._planner.fold_all()
+        most = self.options.max_time
+        last = None if most is None else self.seconds + max(SHRINKING, most / 10)
         before = set(self.done)
         numbers = (number for number in itertools.count() if number not in before)
         while True:
-            while pool.has_room and (unit := self._planner.plan_shrinking(next(numbers))) is not None:
+            while pool.has_room and (last is None or self.seconds < last):
+                if (unit := self._planner.plan_shrinking(next(numbers))) is None:
+                    break
                 pool.submit(unit)
             if not pool.under_way:
                 return

@@ -15,6 +15,7 @@ from evictable.ci.report import count_calls, show_difference, show_trace
 from evictable.ci.units import Result
 from evictable.model.policy_trace import is_policy_trace, read_policy_trace
 from evictable.model.trace import read
+from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.campaign.findings import Finding
 from evictable.specs.campaign.places import Place
 from evictable.specs.campaign.units import Unit
@@ -55,10 +56,17 @@ def live(campaign: Campaign) -> Table:
     return table
 
 
+MOST_TOLD = 3
+"""Findings of a law that the terminal shows; the summary has them all."""
+_CARE = (CONTRACT, HOSTILE, CARELESS)
+
+
 def by_law(findings: list[Finding]) -> dict[str, list[Finding]]:
-    """Grouped, shortest first."""
+    """Grouped; what careful callers break first, then shortest first."""
     laws: dict[str, list[Finding]] = {}
-    for one in sorted(findings, key=lambda one: (one.law, one.calls, one.place.name)):
+    for one in sorted(
+        findings, key=lambda one: (_CARE.index(one.place.discipline), one.calls, one.law, one.place.name)
+    ):
         laws.setdefault(one.law, []).append(one)
     return laws
 
@@ -70,9 +78,11 @@ def show(out: Console, campaign: Campaign) -> None:
     for law, found in by_law(campaign.findings.in_order).items():
         out.print()
         out.print(f"{law}: {found[0].broken['sentence']}", markup=False)
-        for one in found:
+        for one in found[:MOST_TOLD]:
             out.print(f"  {_told(one)}", markup=False)
             out.print(f"    {replay(campaign, one)}", markup=False, soft_wrap=True)
+        if len(found) > MOST_TOLD:
+            out.print(f"  and {len(found) - MOST_TOLD} more, in summary.md", markup=False)
     out.print()
     out.print(_table(campaign))
     for text in _remarks(campaign):

@@ -12,7 +12,12 @@ from evictable.specs.errors import UsageError
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("subject", nargs=-1)
-@click.option("--for", "duration", metavar="TIME", help="90s, 10m, 8h, earlier runs in DIR included. Default: 10m.")
+@click.option(
+    "--for",
+    "duration",
+    metavar="TIME",
+    help="90s, 10m, 8h, earlier runs in DIR included; and up to a tenth more for shrinking. Default: 10m.",
+)
 @click.option("--max-units", type=click.IntRange(min=1), metavar="N", help="Units of work, likewise.")
 @click.option(
     "--unit-calls",

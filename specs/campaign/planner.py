@@ -236,7 +236,7 @@ class Planner:
             max_calls=min(calls_of[engine], self.most_calls or calls_of[engine]),
             profile=self.profile,
             capacity=None if plain or draw.random() < 0.6 else draw.choice(CAPACITIES),
-            without=() if plain or draw.random() < 0.3 else _dropped(draw),
+            without=() if plain or draw.random() < 0.3 else _dropped(draw, engine),
             scope=scope if engine == EXHAUSTIVE else 0,
             parents=tuple(self._parents(draw, site)) if engine == CORPUS else (),
             known=site.features.text() if engine in (RANDOM, CORPUS, SCHEDULER, HYPOTHESIS) else None,
@@ -252,7 +252,7 @@ class Planner:
             site.next_scope += 1
 
     def _parents(self, draw: Random, site: _Site) -> Iterator[tuple[str, ...]]:
-        """Traces of the place, now and then of another, and of what was found elsewhere."""
+        """Traces of the place, now and then of another, and of what was found elsewhere and not yet here."""
         for _ in range(PARENTS):
             others = [one for one in self._sites.values() if one.corpus and one.place.resembles(site.place)]
             found = [
@@ -260,10 +260,11 @@ class Planner:
                 for (place, _), one in self.findings.found.items()
                 if place != site.place and place.resembles(site.place) and place.level != POLICY
             ]
+            unknown = [one for one in found if (site.place, one.shape) not in self.findings.found]
             chance = draw.random()
-            if chance < 0.2 and found:
-                yield tuple(draw.choice(found).trace)
-            elif chance < 0.4 and others:
+            if chance < 0.3 and found:
+                yield tuple(draw.choice(unknown or found).trace)
+            elif chance < 0.45 and others:
                 yield draw.choice(draw.choice(others).corpus)
             else:
                 yield draw.choice(site.corpus)
@@ -321,5 +322,7 @@ class Planner:
                 self.to_shrink.append((key, one["trace"], one["law"]))
 
 
-def _dropped(draw: Random) -> tuple[str, ...]:
-    return tuple(name for name in DROPPABLE if draw.random() < DROPPED)
+def _dropped(draw: Random, engine: str) -> tuple[str, ...]:
+    """A scheduler goes by what lookups tell it: it cannot do without."""
+    dropped = [name for name in DROPPABLE if draw.random() < DROPPED]
+    return tuple(name for name in dropped if not (engine == SCHEDULER and name == calls.LOOKUP))
