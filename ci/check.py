@@ -227,8 +227,8 @@ class Check:
         if options.summary_path is not None:
             text = list(markdown(self.cells, self.stale, asked))
             self._try_writing(lambda path: append_text(path, text), options.summary_path)
-        if options.html_path is not None:
-            self._try_writing(self._write_page, options.html_path)
+        if options.html_path is not None and self._try_writing(self._write_page, options.html_path):
+            self._say(f"the page is in {options.html_path}")
 
     def _write_page(self, path: Path) -> None:
         from evictable.ci.check_page import page_of_check  # a tenth of the time that the command takes to start

@@ -15,7 +15,7 @@ from evictable.ci.commands.shared import EXIT_CODES
 from evictable.specs.errors import LawlessDifference, UsageError
 
 
-@click.group(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(epilog=EXIT_CODES, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 120})
 @click.version_option(package_name="evictable", prog_name="evictable")
 def cli() -> None:
     """Is a block evictable exactly when nobody uses it? Judge a KV-cache offload manager against a reference model."""

@@ -142,9 +142,9 @@ def check(
 ) -> int:
     """Search SUBJECT... for broken laws and show the shortest calls found that break each.
 
-    SUBJECT: impl (the built-in manager, the default), vllm (as installed), vllm==0.33.0 (a published release,
-    fetched once), vllm:PATH (a source checkout), package.module:Name (a manager factory or a cache policy class) or
-    stdio:COMMAND (any language).
+    SUBJECT: impl (the built-in manager, the default), impl:linked (the faster one), vllm (as installed), vllm==0.33.0
+    (a published release, fetched once), vllm:PATH (a source checkout), package.module:Name (a manager factory or a
+    cache policy class), stdio:COMMAND (any language) or mutant:NAME (ours with a seeded defect).
 
     \b
     Example:

@@ -95,7 +95,7 @@ def _with_keys_of(draw: Random, call: Call, sequence: Sequence[Call]) -> Call:
 
 def fitted(session: Session, call: Call) -> Call | None:
     """``call`` as it can be made here, of another subject's run and without tickets; ``None`` if it cannot."""
-    if call.request in RESTING:
+    if call.request in RESTING or _is_anothers(session, call):
         return None
     if call.ticket is not None:
         call = evolve(call, ticket=None)
@@ -112,6 +112,16 @@ def fitted(session: Session, call: Call) -> Call | None:
             return None
         call = evolve(call, keys=tuple(key for key in job.keys if key in call.keys) or job.keys)
     return call if session.allows(call) else None
+
+
+def _is_anothers(session: Session, call: Call) -> bool:
+    """Whether a peer would ask in the name of a request that there is already, or a request would bear a peer's name.
+
+    No caller's mistake, however careless: names of peers come from elsewhere, and are their own.
+    """
+    if call.name == calls.PEER_LOOKUP:
+        return any(call.request == record.call.request for record in session.records)
+    return call.request in session.promises.peers
 
 
 def _setup(draw: Random, setup: Setup, parent: Trace, kind: SubjectKind, capacity: int | None) -> Setup:

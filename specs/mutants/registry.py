@@ -7,6 +7,8 @@ counted once.
 
 from __future__ import annotations
 
+from difflib import get_close_matches
+
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
 from evictable.specs.mutants.hostile import MUTANTS_OF_FAULTS
@@ -952,4 +954,5 @@ def named(name: str) -> Mutant:
     for mutant in (*MUTANTS, *MUTANTS_OF_LOCKS, *MUTANTS_OF_MARKS, *_others.values()):
         if mutant.name == name:
             return mutant
-    raise UsageError(f"unknown mutant {name!r}; known: {', '.join(mutant.name for mutant in MUTANTS)}")
+    near = get_close_matches(name, [mutant.name for mutant in MUTANTS], 3) or [mutant.name for mutant in MUTANTS[:3]]
+    raise UsageError(f"unknown mutant {name!r}; such as {', '.join(near)}; evictable mutants hunts all {len(MUTANTS)}")

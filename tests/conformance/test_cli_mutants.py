@@ -69,7 +69,7 @@ def test_a_process_that_dies_leaves_its_mutant_alive_and_the_others_to_another(e
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (("nonesuch",), "unknown mutant 'nonesuch'; known: "),
+        (("nonesuch",), "unknown mutant 'nonesuch'; such as "),
         (
             ("mark-at-insert", "--file", "mine.toml"),
             "NAME and --file do not go together: each says which mutants to hunt",

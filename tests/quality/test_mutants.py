@@ -105,12 +105,13 @@ def test_a_text_that_has_moved_is_told() -> None:
 
 
 @pytest.mark.parametrize("step", [lambda name: subjects.prepare(name, print), subjects.load])
-def test_an_unknown_name_is_told_with_the_known_ones(step: object) -> None:
+def test_an_unknown_name_is_told_with_some_that_are_known(step: object) -> None:
     assert callable(step)
     with pytest.raises(UsageError) as raised:
         step("mutant:nonesuch")
-    known = ", ".join(mutant.name for mutant in MUTANTS)
-    assert f"unknown mutant 'nonesuch'; known: {known}" == str(raised.value)
+    near = ", ".join(mutant.name for mutant in MUTANTS[:3])
+    told = f"unknown mutant 'nonesuch'; such as {near}; evictable mutants hunts all {len(MUTANTS)}"
+    assert told == str(raised.value)
 
 
 @pytest.mark.parametrize("name", ["foreign-store-completion-accepted", "refused-store-keeps-its-pins"])

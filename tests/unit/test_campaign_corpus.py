@@ -90,6 +90,15 @@ def test_what_is_no_call_here_is_left_out() -> None:
     assert [None, None, None] == [fitted(session, call) for call in gone]
 
 
+def test_names_of_peers_are_their_own() -> None:
+    session = begun(CARELESS, tiers=2)
+    asks = Call(calls.PEER_LOOKUP, (0,), "p1", tier=0)
+    assert asks == fitted(session, asks)
+    session.step(asks)
+    others = (evolve(asks, tier=1), evolve(asks, request="r1"), Call(calls.LOOKUP, (0,), "p1"))
+    assert [None, None, None] == [fitted(session, call) for call in others]
+
+
 def test_a_job_that_nobody_submitted_does_not_end() -> None:
     assert fitted(begun(tiers=1), Call(calls.FINISH_JOB, (0,), job=0)) is None
 
