@@ -226,6 +226,7 @@ def read_head(number: int, record: Mapping[str, Any]) -> Head:
 _REQUIRED = object()
 _CALL_NAMES = frozenset(CallName)
 _INTEGERS = {int}
+_KEYS_END = 2**64
 
 
 def _typed(number: int, record: Mapping[str, Any], name: str, kind: type, default: Any = _REQUIRED) -> Any:
@@ -350,10 +351,10 @@ def _request_of(number: int, name: str, record: Mapping[str, Any]) -> str | None
 def _keys(number: int, name: str, value: Any) -> tuple[Key, ...]:
     if not isinstance(value, list):
         raise TraceError(number, f'"{name}" is {value!r}; expected a list')
-    if set(map(type, value)) == _INTEGERS and min(value) >= 0 and max(value) < 2**64:
+    if set(map(type, value)) == _INTEGERS and min(value) >= 0 and max(value) < _KEYS_END:
         return tuple(value)  # the plain case at once: logs hold millions of keys
     for key in value:
-        is_index = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < 2**64
+        is_index = isinstance(key, int) and not isinstance(key, bool) and 0 <= key < _KEYS_END
         if not is_index and not (isinstance(key, str) and _is_hexadecimal(key)):
             raise TraceError(
                 number, f"key {key!r}: keys are integers from 0 to 2**64 - 1, or strings of hexadecimal digits"

@@ -493,8 +493,8 @@ CONTRACTS: tuple[Contract, ...] = (
         "any_key_within_bounds",
         "every 64-bit number is a key, at any position, and is kept",
         "one key, any number from 0 to 2**64 - 1, named once or twice; any position or none",
-        "and 0 <= key < 2**64",
-        "and 0 <= key < 2**63",
+        "_KEYS_END = 2**64",
+        "_KEYS_END = 2**63",
     ),
     _of_trace(
         "a_key_of_two_characters",
