@@ -16,14 +16,13 @@ from rich.progress import Progress, TextColumn, TimeElapsedColumn
 from evictable.ci.jobs import run_job
 from evictable.ci.replay_policy import is_policy_level, replay_policy
 from evictable.ci.report import console, count_calls, show_broken, show_trace
-from evictable.model.profiles import DEFAULT_ORDER, PROFILES
-from evictable.model.trace import AnotherTrace, Entry, Head, Stream, Trace, read, read_each, write
+from evictable.model.trace import AnotherTrace, Entry, Stream, Trace, read, read_each, write
 from evictable.specs import subjects
 from evictable.specs.counterexamples import judge_recorded
 from evictable.specs.errors import UsageError
 from evictable.specs.judge import Broken
 from evictable.specs.long_jobs import LAST_SHOWN, opened
-from evictable.specs.recorded import RecordedJudge
+from evictable.specs.recorded import RecordedJudge, profile_of_trace
 from evictable.specs.records import broken_record
 
 LONG = 2000
@@ -102,19 +101,17 @@ def _tell_cut(path: Path, line: int | None) -> None:
 
 
 def _long_as_recorded(path: Path, stream: Stream, entries: Iterable[Entry], profile: str) -> int:
-    head = evolve(stream.head, profile=_profile_of(path, stream.head, profile))
+    with _naming(path):
+        head = evolve(stream.head, profile=profile_of_trace(stream.head, profile))
     judge = RecordedJudge(head, head.profile)
     last: deque[Entry] = deque(maxlen=LAST_SHOWN)
     broken: tuple[Broken, ...] = ()
     made, started = 0, time.monotonic()
-    with _counting(path) as tell:
+    with _counting(path) as tell, _naming(path):
         for entry in entries:
             last.append(entry)
             made += 1
-            try:
-                broken = judge.observe(entry)
-            except UsageError as error:
-                raise UsageError(f"{path}: {error}") from error
+            broken = judge.observe(entry)
             if broken:
                 break
             if made % 1024 == 0:
@@ -156,21 +153,19 @@ def _report_long(last: Trace, made: int, seconds: float, broken: Sequence[Mappin
     return 1 if broken else 0
 
 
-def _profile_of(path: Path, head: Head, profile: str) -> str:
-    wanted = head.profile if profile == "auto" else profile
-    if wanted == "auto":
-        wanted = DEFAULT_ORDER if head.policy == "lru" else "any"
-    if wanted not in PROFILES:
-        raise UsageError(f"{path}: unknown profile {wanted!r}; name one with --profile: {', '.join(PROFILES)}")
-    return wanted
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Puts the file before what is wrong with it."""
+    try:
+        yield
+    except UsageError as error:
+        raise UsageError(f"{path}: {error}") from error
 
 
 def _as_recorded(path: Path, trace: Trace, profile: str) -> tuple[list[Mapping[str, Any]], Trace]:
-    wanted = _profile_of(path, trace.head, profile)
-    try:
+    with _naming(path):
+        wanted = profile_of_trace(trace.head, profile)
         broken = judge_recorded(trace, wanted)
-    except UsageError as error:
-        raise UsageError(f"{path}: {error}") from error
     return [broken_record(one) for one in broken], evolve(trace, head=evolve(trace.head, profile=wanted))
 
 

@@ -14,15 +14,15 @@ from evictable.ci.pictures.text import show_drawing
 from evictable.ci.replay import LONG
 from evictable.ci.replay_policy import is_policy_level
 from evictable.ci.report import console
-from evictable.model.policy_trace import PolicyHead, PolicyTrace, is_policy_trace, read_policy_trace
-from evictable.model.profiles import DEFAULT_ORDER, PROFILES
-from evictable.model.trace import Entry, Head, Stream, Trace, read
+from evictable.model.policy_trace import PolicyTrace, is_policy_trace, read_policy_trace
+from evictable.model.trace import Entry, Stream, Trace, read
 from evictable.specs import subjects
 from evictable.specs.drawing.draw import LAST, draw
 from evictable.specs.drawing.drawing import BrokenLaw, Drawing
 from evictable.specs.drawing.policies import draw_policy
 from evictable.specs.errors import UsageError
 from evictable.specs.long_jobs import opened
+from evictable.specs.recorded import profile_of_trace
 
 
 def run_show(
@@ -86,9 +86,9 @@ def drawing_of_lines(lines: Sequence[str], profile: str, told: Sequence[BrokenLa
     """The drawing of a counterexample, whose last call breaks what is ``told``. Raises `TraceError`, `UsageError`."""
     if is_policy_trace(lines[0]):
         recorded = read_policy_trace(lines)
-        return draw_policy(recorded, _profile(recorded.head, profile), told=told, last=last)
+        return draw_policy(recorded, profile_of_trace(recorded.head, profile), told=told, last=last)
     trace = read(lines)
-    return draw(trace.head, lambda: trace.entries, _profile(trace.head, profile), told=told, last=last)
+    return draw(trace.head, lambda: trace.entries, profile_of_trace(trace.head, profile), told=told, last=last)
 
 
 def _of_manager(path: Path, profile: str, last: int) -> Drawing:
@@ -98,22 +98,13 @@ def _of_manager(path: Path, profile: str, last: int) -> Drawing:
 
     with opened(path) as lines:
         head = Stream.of(lines, may_be_cut=True).head
-    return draw(head, entries, _profile(head, profile), last=last)
+    return draw(head, entries, profile_of_trace(head, profile), last=last)
 
 
 def _of_policy(path: Path, profile: str, last: int) -> Drawing:
     with opened(path) as lines:
         trace = read_policy_trace(lines)
-    return draw_policy(trace, _profile(trace.head, profile), last=last)
-
-
-def _profile(head: Head | PolicyHead, profile: str) -> str:
-    wanted = head.profile if profile == "auto" else profile
-    if wanted == "auto":
-        wanted = DEFAULT_ORDER if head.policy == "lru" else "any"
-    if wanted not in PROFILES:
-        raise UsageError(f"unknown profile {wanted!r}; name one with --profile: {', '.join(PROFILES)}")
-    return wanted
+    return draw_policy(trace, profile_of_trace(trace.head, profile), last=last)
 
 
 def _subject_of(path: Path) -> str:

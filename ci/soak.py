@@ -17,6 +17,7 @@ from evictable.ci.jobs import INTERRUPTED, run_job
 from evictable.ci.report import console, show_broken
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
+from evictable.specs.jobs import Pace
 from evictable.specs.search import INCONCLUSIVE, VIOLATES
 
 LINE_EVERY = 5.0
@@ -53,15 +54,13 @@ def run_soak(options: Options, json_path: Path | None) -> int:
     """Run the command and return its exit code. Raises `UsageError` and `Inconclusive`."""
     err, out = console(stderr=True), console()
     name = subjects.prepare(options.subject, lambda line: err.print(line, markup=False))
-    told = time.monotonic()
-
+    pace = Pace(LINE_EVERY, last=time.monotonic())
     last: Mapping[str, Any] = {}
 
     def on_progress(record: Mapping[str, Any]) -> None:
-        nonlocal told, last
+        nonlocal last
         last = record
-        if time.monotonic() - told >= LINE_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             err.print(_line(record), markup=False)
 
     payload = asdict(options) | {"job": "soak", "subject": name}

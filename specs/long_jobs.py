@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
@@ -12,18 +12,15 @@ from typing import Any, TextIO
 from attrs import evolve
 
 from evictable.model import trace as traces
-from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.counterexamples import replay, setup_of, trace_of
 from evictable.specs.errors import LawlessDifference, UsageError
+from evictable.specs.jobs import Pace, Send, profile_of
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.records import broken_record
 from evictable.specs.session import model_of, outcome_of
 from evictable.specs.shrink_long import LongShrinker
-from evictable.specs.subjects.base import SubjectKind
 
-Send = Callable[[Mapping[str, Any]], None]
-PROGRESS_EVERY = 0.2
 LAST_SHOWN = 12
 """Calls that are shown of a long trace that breaks a law."""
 
@@ -49,14 +46,14 @@ def replay_file(job: Mapping[str, Any], send: Send) -> None:
     with opened(path) as lines:
         stream = traces.Stream.of(lines, may_be_cut=True)
         head = stream.head
-        profile = _profile(job["profile"], kind, head.policy)
+        profile = profile_of(job["profile"], kind.profile(head.policy))
         setup = evolve(setup_of(head), events=head.events and kind.events)
         subject = kind.make(setup)
         judge = Judge(model_of(setup, profile, kind.admission), subject.snapshot)
         last: deque[traces.Entry] = deque(maxlen=LAST_SHOWN)
         broken: tuple[Broken, ...] = ()
-        made, told = 0, time.monotonic()
-        started = told
+        made, started = 0, time.monotonic()
+        pace = Pace(last=started)
         for entry in stream:
             outcome = outcome_of(subject, entry.call)
             exchanges = subject.exchanges() if setup.tiers else ()
@@ -69,8 +66,7 @@ def replay_file(job: Mapping[str, Any], send: Send) -> None:
                 raise
             if broken:
                 break
-            if made % 256 == 0 and time.monotonic() - told >= PROGRESS_EVERY:
-                told = time.monotonic()
+            if made % 256 == 0 and pace.is_due():
                 send({"kind": "progress", "calls": made})
     shown = evolve(head, subject=kind.name, profile=profile, events=setup.events)
     send(
@@ -87,12 +83,10 @@ def replay_file(job: Mapping[str, Any], send: Send) -> None:
 
 def shrink(job: Mapping[str, Any], send: Send) -> None:
     """Shrink a failing trace."""
-    told = time.monotonic()
+    pace = Pace(last=time.monotonic())
 
     def make(setup: Any) -> Any:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress", "tries": shrinker.tries})
         return loaded.make(setup)
 
@@ -102,7 +96,7 @@ def shrink(job: Mapping[str, Any], send: Send) -> None:
         trace = traces.Trace(stream.head, tuple(stream))
     loaded = subjects.load(job["subject"])
     kind = evolve(loaded, make=make)
-    profile = _profile(job["profile"], kind, trace.head.policy)
+    profile = profile_of(job["profile"], kind.profile(trace.head.policy))
     setup = evolve(setup_of(trace.head), events=trace.head.events and kind.events)
     law = job["law"] or trace.head.law
     shrinker = LongShrinker(kind, profile, trace, setup, law)
@@ -126,10 +120,3 @@ def shrink(job: Mapping[str, Any], send: Send) -> None:
             "trace": list(traces.write(result)),
         }
     )
-
-
-def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
-    profile = kind.profile(policy) if wanted == "auto" else wanted
-    if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
-    return profile

@@ -17,7 +17,6 @@ from evictable.model.admission import Admission
 from evictable.model.calls import Answer, Call, Drained, Key, Loaded, Outcome, Raised, Stored
 from evictable.model.exchanges import Exchange
 from evictable.model.manager import Manager, StorePlan
-from evictable.model.profiles import PROFILES
 from evictable.model.snapshot import Snapshot
 from evictable.model.tiers import TieredManager
 from evictable.model.trace import NOT_RECORDED, Entry, Head, TraceError
@@ -25,6 +24,7 @@ from evictable.model.trace_stdio import Hello, hello_record
 from evictable.specs.counterexamples import setup_of
 from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.exhaustive.copies import copied
+from evictable.specs.jobs import profile_of
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.records import broken_record
 from evictable.specs.session import model_of
@@ -94,10 +94,7 @@ class Oracle:
         head = self.of if isinstance(self.of, Head) else None
         if self.profile == "auto":
             self.profile = "auto" if head is None else head.profile
-        if self.profile == "auto":
-            self.profile = _PROFILES.get(self.of.policy, "any")
-        if self.profile not in PROFILES:
-            raise UsageError(f"unknown profile {self.profile!r}; known: auto, {', '.join(PROFILES)}")
+        self.profile = profile_of(self.profile, _PROFILES.get(self.of.policy, "any"))
         setup = self.of if isinstance(self.of, Setup) else setup_of(self.of)
         self.model = model_of(setup, self.profile, (head.admission if head else None) or Admission.name)
 

@@ -9,6 +9,9 @@ from attrs import define, field
 from evictable.model.admission import Admission
 from evictable.model.calls import Key
 from evictable.model.manager import Manager
+from evictable.model.orders import DEFAULT_ORDER
+from evictable.model.policy_trace import PolicyHead
+from evictable.model.profiles import PROFILES
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import NOT_RECORDED, Entry, Head
 from evictable.specs.errors import LawlessDifference, UsageError
@@ -29,6 +32,16 @@ def setup_of(head: Head) -> Setup:
         request_level=head.request_level,
         **more,
     )
+
+
+def profile_of_trace(head: Head | PolicyHead, wanted: str) -> str:
+    """The profile to judge a recording by: ``wanted``, or its own for ``auto``. Raises `UsageError`."""
+    profile = head.profile if wanted == "auto" else wanted
+    if profile == "auto":  # by whoever wrote it, of a manager that it did not know
+        profile = DEFAULT_ORDER if head.policy == "lru" else "any"
+    if profile not in PROFILES:
+        raise UsageError(f"unknown profile {profile!r}; name one with --profile: {', '.join(PROFILES)}")
+    return profile
 
 
 @define

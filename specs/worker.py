@@ -22,13 +22,13 @@ from attrs import asdict, evolve
 
 from evictable.model import trace as traces
 from evictable.model.calls import Call, Outcome
-from evictable.model.profiles import PROFILES
 from evictable.specs import subjects
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
 from evictable.specs.counterexamples import head_of, replay, setup_of, trace_of
 from evictable.specs.errors import LawlessDifference, UsageError
+from evictable.specs.jobs import Pace, Send, profile_of
 from evictable.specs.judge import Broken, Judge
 from evictable.specs.prove import load_engine
 from evictable.specs.records import broken_record
@@ -44,11 +44,6 @@ from evictable.specs.subjects.releases import cache_dir
 from evictable.specs.subjects.stdio import Hung
 from evictable.specs.watch import Watch
 
-Send = Callable[[Mapping[str, Any]], None]
-
-PROGRESS_EVERY = 0.2
-"""Seconds between two lines of progress."""
-
 
 def check(job: Mapping[str, Any], send: Send) -> None:
     """Search one subject under one policy, profile and discipline."""
@@ -57,12 +52,10 @@ def check(job: Mapping[str, Any], send: Send) -> None:
 
 def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded: bool = True) -> None:
     """The same of a subject that is loaded. ``guarded`` ends this process when a call does not come back."""
-    told = 0.0
+    pace = Pace()
 
     def alive(*_: object) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress", "steps": search.steps, "seconds": search.seconds})
 
     def make(setup: Setup) -> Subject:
@@ -81,7 +74,7 @@ def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded:
     watch = Watch(on_hang)
 
     kind = evolve(loaded, make=make)
-    profile = _profile(job["profile"], kind, job["policy"])
+    profile = profile_of(job["profile"], kind.profile(job["policy"]))
     capacity = job["capacity"]
     threshold, tracker = job.get("store_threshold", 1), job.get("max_tracker_size")
     tiers = job.get("tiers", 0)
@@ -149,20 +142,18 @@ def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded:
 def play(job: Mapping[str, Any], send: Send) -> None:
     """Replay the calls of some traces on one subject."""
     kind = subjects.load(job["subject"])
-    told = 0.0
+    pace = Pace()
 
     def calls(trace: traces.Trace) -> Iterator[Call]:
-        nonlocal told
         for made, call in enumerate(trace.calls):
-            if time.monotonic() - told >= PROGRESS_EVERY:
-                told = time.monotonic()
+            if pace.is_due():
                 send({"kind": "progress", "calls": made})
             yield call
 
     results = []
     for lines in job["traces"]:
         trace = traces.read(lines)
-        profile = _profile(job["profile"], kind, trace.head.policy)
+        profile = profile_of(job["profile"], kind.profile(trace.head.policy))
         head = evolve(
             trace.head,
             subject=kind.name,
@@ -179,7 +170,7 @@ def play(job: Mapping[str, Any], send: Send) -> None:
 def workload(job: Mapping[str, Any], send: Send) -> None:
     """Drive a subject with a request trace, every call judged; or, for comparison, bare."""
     kind = subjects.load(job["subject"])
-    profile = _profile(job["profile"], kind, job["policy"])
+    profile = profile_of(job["profile"], kind.profile(job["policy"]))
     setup = Setup(job["capacity"], job["policy"], kind.events)
     subject = kind.make(setup)
     broken: tuple[Broken, ...] = ()
@@ -217,10 +208,9 @@ def workload(job: Mapping[str, Any], send: Send) -> None:
                 events=kind.events,
             )
             started, cpu_started = time.monotonic(), time.process_time()
-            told, tally = 0.0, Tally(0, 0, 0, 0, 0, 0, 0)
+            pace, tally = Pace(), Tally(0, 0, 0, 0, 0, 0, 0)
             for tally in run.run(read_requests(lines, str(path))):
-                if time.monotonic() - told >= PROGRESS_EVERY:
-                    told = time.monotonic()
+                if pace.is_due():
                     send({"kind": "progress", "requests": tally.requests, "calls": tally.calls})
             seconds, cpu_seconds = time.monotonic() - started, time.process_time() - cpu_started
     except (OSError, UnicodeDecodeError) as error:
@@ -279,12 +269,10 @@ def mutants(job: Mapping[str, Any], send: Send) -> None:
     """Hunt some mutants, one after the other, with one engine."""
     from evictable.specs.mutants.hunts import hunts  # seldom asked for
 
-    told = 0.0
+    pace = Pace()
 
     def alive() -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress"})
 
     for name, hunt in hunts(job):
@@ -307,26 +295,17 @@ def play_policy(job: Mapping[str, Any], send: Send) -> None:
     jobs.replay(job, send)
 
 
-def _profile(wanted: str, kind: SubjectKind, policy: str) -> str:
-    profile = kind.profile(policy) if wanted == "auto" else wanted
-    if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
-    return profile
-
-
 def schedules(job: Mapping[str, Any], send: Send) -> None:
     """Interleave pairs of calls of two threads, one pair after the other."""
     kind = subjects.load(job["subject"])
-    profile = _profile(job["profile"], kind, job["policy"])
+    profile = profile_of(job["profile"], kind.profile(job["policy"]))
     way = Way(job["lock"], job["grain"], job["preemptions"], frozenset(job["outside"]))
     asked = pairs(tuple(pair) for pair in job["pairs"])
     send({"kind": "loaded", "profile": profile, "pairs": len(asked)})
-    told = 0.0
+    pace = Pace()
 
     def alive() -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress"})
 
     for made in interleave(kind, job["policy"], profile, asked, way, job["max_time"], alive):
@@ -337,15 +316,13 @@ def schedules(job: Mapping[str, Any], send: Send) -> None:
 def soak(job: Mapping[str, Any], send: Send) -> None:
     """A long run of several threads on one subject."""
     kind = subjects.load(job["subject"])
-    profile = _profile(job["profile"], kind, job["policy"])
+    profile = profile_of(job["profile"], kind.profile(job["policy"]))
     setup = Setup(job["capacity"], job["policy"], kind.events, tiers=job["tiers"])
     plan = Plan(job["threads"], job["faults"], job["lock"], seed=job["seed"])
-    told = 0.0
+    pace = Pace()
 
     def alive(run: Soak) -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress", **soak_record(run)})
 
     run = Soak(kind, setup, profile, plan, Budget(job["max_calls"], job["max_time"]), alive)

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import click
 
-from evictable.specs.errors import UsageError
-
 EXIT_CODES = """
 Exit codes: 0 conforms; 1 a law is broken; 2 wrong usage, or the subject cannot be loaded; 3 inconclusive, or a
 stale list of expected failures; 130 interrupted.
@@ -23,7 +21,7 @@ JSON = click.option(
 
 
 def known_profile(profile: str) -> None:
-    from evictable.model.profiles import PROFILES
+    """Raises `UsageError` if there is no such profile."""
+    from evictable.specs.jobs import profile_of
 
-    if profile != "auto" and profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
+    profile_of(profile, own="any")

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from attrs import define, evolve, field
 
 from evictable.model import trace as traces
 from evictable.model.calls import Call
-from evictable.model.profiles import PROFILES
 from evictable.model.trace import Trace
 from evictable.specs import subjects
 from evictable.specs.budget import Budget
@@ -25,6 +23,7 @@ from evictable.specs.campaign.scout import OutOfMemory, Scout, shape_of
 from evictable.specs.campaign.units import OTHER_VERSION, Unit, version
 from evictable.specs.counterexamples import head_of, trace_of
 from evictable.specs.errors import UsageError
+from evictable.specs.jobs import Pace, Send, profile_of
 from evictable.specs.recorded import setup_of
 from evictable.specs.search import EXHAUSTIVE, RANDOM, SCHEDULER
 from evictable.specs.session import Session, play
@@ -32,7 +31,6 @@ from evictable.specs.shrink import Counterexample, Shrinker, fault_of
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
 from evictable.specs.watch import Watch
 
-Send = Callable[[Mapping[str, Any]], None]
 PROGRESS_EVERY = 0.5
 """Seconds."""
 
@@ -74,7 +72,7 @@ class _Doing:
     unit: Unit
     send: Send
     budget: Budget = field(init=False)
-    told: float = 0.0
+    pace: Pace = field(factory=lambda: Pace(PROGRESS_EVERY))
     watch: Watch = field(init=False)
     scout: Scout = field(init=False)
     worlds: list[str] = field(factory=list)
@@ -84,9 +82,7 @@ class _Doing:
         unit = self.unit
         self.budget = Budget(unit.max_calls, unit.max_seconds)
         loaded = subjects.load(unit.place.subject)
-        profile = loaded.profile(unit.place.policy) if unit.profile == "auto" else unit.profile
-        if profile not in PROFILES:
-            raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
+        profile = profile_of(unit.profile, loaded.profile(unit.place.policy))
         known = Bits() if unit.known is None else Bits.of(unit.known)
         self.watch = Watch(self._hangs)
         kind = evolve(loaded, make=lambda setup: self._make(loaded, setup))
@@ -119,8 +115,7 @@ class _Doing:
         return self.watch.over(setup, self.scout.branches.over(subject) if searched else subject)
 
     def _alive(self) -> None:
-        if time.monotonic() - self.told >= PROGRESS_EVERY:
-            self.told = time.monotonic()
+        if self.pace.is_due():
             self.send({"kind": "progress", "calls": self.budget.calls})
 
     def _hangs(self, setup: Setup, made: tuple[Call, ...]) -> None:
@@ -278,13 +273,11 @@ def _search_policy(unit: Unit, send: Send) -> None:
 
     place = unit.place
     kind = load_policy(place.subject, place.policy)
-    profile = kind.profile if unit.profile == "auto" else unit.profile
-    told = 0.0
+    profile = profile_of(unit.profile, kind.profile)
+    pace = Pace(PROGRESS_EVERY)
 
     def alive() -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress", "calls": search.steps})
 
     search = PolicySearch(kind, profile, place.discipline, unit.seed, unit.capacity, on_progress=alive)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from evictable.model.orders import ORDERS
@@ -15,30 +14,25 @@ from evictable.model.policy_trace import (
     read_policy_trace,
     write_policy_trace,
 )
-from evictable.model.profiles import PROFILES
 from evictable.model.trace import NOT_RECORDED
 from evictable.specs.callers.disciplines import CARELESS
 from evictable.specs.errors import UsageError
+from evictable.specs.jobs import Pace, Send, profile_of
 from evictable.specs.policy_level.judge import PolicyBreach, judge
 from evictable.specs.policy_level.search import PolicyFinding, PolicySearch
 from evictable.specs.policy_level.session import PolicySession, consequence
-from evictable.specs.subjects.policies import PolicyKind, load_policy
-
-Send = Callable[[Mapping[str, Any]], None]
-PROGRESS_EVERY = 0.2
+from evictable.specs.subjects.policies import load_policy
 
 
 def check(job: Mapping[str, Any], send: Send) -> None:
     """Search one policy under one discipline."""
     kind = load_policy(job["subject"], job["policy"])
-    profile = _profile(job["profile"], kind)
+    profile = profile_of(job["profile"], kind.profile)
     send({"kind": "loaded", "profile": profile, "inside": kind.make(1).inside})
-    told = 0.0
+    pace = Pace()
 
     def alive() -> None:
-        nonlocal told
-        if time.monotonic() - told >= PROGRESS_EVERY:
-            told = time.monotonic()
+        if pace.is_due():
             send({"kind": "progress", "steps": search.steps, "seconds": search.seconds})
 
     def tell(finding: PolicyFinding) -> None:
@@ -75,7 +69,7 @@ def replay(job: Mapping[str, Any], send: Send) -> None:
     """Replay the calls of a trace on one subject, up to the first broken law."""
     recorded = read_policy_trace(job["trace"])
     kind = load_policy(job["subject"], recorded.head.policy)
-    profile = _profile(job["profile"], kind)
+    profile = profile_of(job["profile"], kind.profile)
     # Whoever recorded the calls kept what promises they kept: they are judged as they are.
     session = PolicySession.begin(kind, recorded.head.capacity, profile, CARELESS, recorded.keys)
     for entry in recorded.entries:
@@ -130,10 +124,3 @@ def broken_record(breach: PolicyBreach, then: str | None = None) -> dict[str, An
     """A broken law as plain data, with what becomes of evictions ``then``."""
     observed = breach.observed if then is None else f"{breach.observed}; {then}"
     return {"law": breach.name, "sentence": breach.sentence, "expected": breach.expected, "observed": observed}
-
-
-def _profile(wanted: str, kind: PolicyKind) -> str:
-    profile = kind.profile if wanted == "auto" else wanted
-    if profile not in PROFILES:
-        raise UsageError(f"unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
-    return profile
