@@ -23,12 +23,14 @@ from evictable.ci.report import console
 from evictable.ci.units import Pool, Result
 from evictable.model.trace import write
 from evictable.specs import subjects
+from evictable.specs.callers.disciplines import DISCIPLINES
 from evictable.specs.campaign.findings import Finding, Findings
 from evictable.specs.campaign.journal import HEAD, Journal, locked
-from evictable.specs.campaign.places import POLICY, SHRINK, Place
+from evictable.specs.campaign.places import MANAGER, POLICY, SHRINK, Place, places_of
 from evictable.specs.campaign.planner import Planner, Tally
 from evictable.specs.campaign.units import OTHER_VERSION, Unit, version
 from evictable.specs.errors import UsageError
+from evictable.specs.subjects.vllm import POLICIES
 
 WINDOW = 32
 """Units that may be planned before the result of the first of them is known."""
@@ -437,6 +439,23 @@ class Campaign:
 
     def _say(self, line: str) -> None:
         self.err.print(line, markup=False)
+
+
+def places_wanted(
+    names: Sequence[str], policy: str, discipline: str, tiers: Sequence[int], thresholds: Sequence[int], level: str
+) -> tuple[Place, ...]:
+    """Where to search by these options; no place without names. Raises `UsageError`."""
+    places = places_of(
+        names,
+        POLICIES if policy == "all" else (policy,),
+        DISCIPLINES if discipline == "all" else (discipline,),
+        tuple(dict.fromkeys(tiers)),
+        tuple(dict.fromkeys(thresholds)),
+        (MANAGER, POLICY) if level == "all" else (level,),
+    )
+    if names and not places:
+        raise UsageError("--level policy has no hostile callers: leave out --discipline hostile")
+    return places
 
 
 def prepared(places: Sequence[Place], say: Callable[[str], None]) -> tuple[Place, ...]:

@@ -42,8 +42,11 @@ class Options:
     max_calls: int | None
 
 
-def seconds_of(text: str) -> float:
-    """``90``, ``90s``, ``10m`` or ``1h`` in seconds. Raises `UsageError`."""
+def seconds_of(text: str | None, default: str | None = None) -> float | None:
+    """``90``, ``90s``, ``10m`` or ``1h`` in seconds; ``None``: without end. Raises `UsageError`."""
+    text = text or default
+    if not text:
+        return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if found is None or not float(found[1]):
         raise UsageError(f"--for {text}: give a time such as 90s, 10m or 1h")

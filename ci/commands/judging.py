@@ -9,8 +9,17 @@ from pathlib import Path
 
 import click
 
-from evictable.ci.commands.shared import EXIT_CODES, JSON, PROFILE, SUBJECT_HELP, known_profile
-from evictable.specs.errors import UsageError
+from evictable.ci.commands.shared import (
+    EVERY_DISCIPLINE,
+    EVERY_POLICY,
+    EXIT_CODES,
+    JSON,
+    POLICY,
+    PROFILE,
+    SEED,
+    SUBJECT_HELP,
+    known_profile,
+)
 
 
 @click.command(epilog=EXIT_CODES)
@@ -57,7 +66,7 @@ from evictable.specs.errors import UsageError
 @click.option(
     "--max-calls", type=click.IntRange(min=1), metavar="N", help="Likewise; the same seed then gives the same result."
 )
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@SEED
 @click.option("--capacity", type=click.IntRange(min=1), metavar="SLOTS", help="Fix it. Default: varied, 1 to 4.")
 @click.option(
     "--store-threshold",
@@ -153,33 +162,24 @@ def check(
     from evictable.ci.check import Check, CheckOptions
     from evictable.ci.expectations import read_expectations
     from evictable.ci.github import on_github
-    from evictable.ci.levels import POLICY, disciplines_at, engines_at, refuse_at_policy_level
-    from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
-    from evictable.specs.search import EXHAUSTIVE, SCHEDULER
+    from evictable.ci.levels import disciplines_at, engines_at, refuse_combinations
     from evictable.specs.subjects import hosted
     from evictable.specs.subjects.vllm import POLICIES
 
     known_profile(profile)
     if host is not None:
         subject = tuple(hosted(name, host) for name in subject or ("impl",))
-    if level == POLICY:
-        if host is not None:
-            raise UsageError("--level policy judges a policy without its manager: leave out --host")
-        refuse_at_policy_level(
-            hostile=discipline == HOSTILE,
-            engine=engine,
-            tiers=tiers > 0,
-            store_threshold=store_threshold > 1,
-            max_tracker_size=max_tracker_size is not None,
-            expect=expect_path is not None,
-        )
     disciplines = disciplines_at(level) if discipline == "all" else (discipline,)
-    if engine == SCHEDULER and (not tiers or disciplines != (CONTRACT,)):
-        raise UsageError("--engine scheduler needs --tiers 1 or more and --discipline contract: a scheduler is careful")
-    if engine == EXHAUSTIVE and HOSTILE in disciplines and tiers:
-        raise UsageError("--engine exhaustive makes no tier raise: leave out --discipline hostile, or --tiers")
-    if tiers and store_threshold > 1:
-        raise UsageError("--store-threshold and --tiers do not go together: a primary tier stores every key")
+    refuse_combinations(
+        level=level,
+        disciplines=disciplines,
+        engine=engine,
+        tiers=tiers,
+        store_threshold=store_threshold,
+        max_tracker_size=max_tracker_size,
+        expects=expect_path is not None,
+        host=host,
+    )
     return Check(
         CheckOptions(
             subjects=subject or ("impl",),
@@ -230,7 +230,7 @@ def replay(trace: Path, subject: str | None, profile: str) -> int:
 @click.argument("file", type=click.Path(path_type=Path))
 @click.option("--subject", default="impl", show_default=True, help=SUBJECT_HELP)
 @click.option("--capacity", type=click.IntRange(min=1), required=True, metavar="SLOTS")
-@click.option("--policy", type=click.Choice(["lru", "arc"]), default="lru", show_default=True)
+@POLICY
 @PROFILE
 @click.option(
     "--delay",
@@ -275,10 +275,8 @@ def workload(
 
 @click.command(epilog=EXIT_CODES)
 @click.option("--release", "releases", multiple=True, metavar="X", help="Only these, such as 0.24.0. Default: all.")
-@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
-@click.option(
-    "--discipline", type=click.Choice(["contract", "careless", "hostile", "all"]), default="all", show_default=True
-)
+@EVERY_POLICY
+@EVERY_DISCIPLINE
 @click.option(
     "--store-threshold",
     "thresholds",
@@ -299,7 +297,7 @@ def workload(
 )
 @click.option("--max-time", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS", help="For each cell.")
 @click.option("--max-calls", type=click.IntRange(min=1), metavar="N", help="For each cell. Default time: 10 s.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@SEED
 @click.option(
     "--dir",
     "folder",

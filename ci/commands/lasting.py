@@ -6,7 +6,16 @@ from pathlib import Path
 
 import click
 
-from evictable.ci.commands.shared import EXIT_CODES, JSON, PROFILE, known_profile
+from evictable.ci.commands.shared import (
+    EVERY_DISCIPLINE,
+    EVERY_POLICY,
+    EXIT_CODES,
+    JSON,
+    POLICY,
+    PROFILE,
+    SEED,
+    known_profile,
+)
 from evictable.specs.errors import UsageError
 
 
@@ -35,10 +44,8 @@ from evictable.specs.errors import UsageError
     metavar="DIR",
     help="Where everything is kept; the same command goes on there.",
 )
-@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
-@click.option(
-    "--discipline", type=click.Choice(["contract", "careless", "hostile", "all"]), default="all", show_default=True
-)
+@EVERY_POLICY
+@EVERY_DISCIPLINE
 @click.option(
     "--tiers",
     type=click.IntRange(min=0, max=8),
@@ -66,7 +73,7 @@ from evictable.specs.errors import UsageError
     help="Managers, cache policies by themselves, or both.",
 )
 @PROFILE
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@SEED
 @click.option(
     "--memory", type=click.IntRange(min=0), default=4096, show_default=True, metavar="MIB", help="Of a process; 0: any."
 )
@@ -117,36 +124,22 @@ def fuzz(
       evictable fuzz impl vllm==0.33.0 --for 8h --dir campaign
     """
     from evictable.ci.expectations import read_expectations
-    from evictable.ci.fuzz import Campaign, Options, prepared
+    from evictable.ci.fuzz import Campaign, Options, places_wanted, prepared
     from evictable.ci.fuzz_report import serve_metrics
     from evictable.ci.jobs import default_parallel
     from evictable.ci.soak import seconds_of
     from evictable.ci.units import dask_pool, local_pool
-    from evictable.specs.callers.disciplines import DISCIPLINES
-    from evictable.specs.campaign.places import MANAGER, POLICY, places_of
-    from evictable.specs.subjects.vllm import POLICIES
 
     known_profile(profile)
     if dask is not None and workers is not None:
         raise UsageError("--workers and --dask do not go together: the cluster has workers of its own")
     if status_only and unit is not None:
         raise UsageError("--status-only and --unit do not go together: give one of them")
-    places = places_of(
-        subject,
-        POLICIES if policy == "all" else (policy,),
-        DISCIPLINES if discipline == "all" else (discipline,),
-        tuple(dict.fromkeys(tiers)),
-        tuple(dict.fromkeys(thresholds)),
-        (MANAGER, POLICY) if level == "all" else (level,),
-    )
-    if subject and not places:
-        raise UsageError("--level policy has no hostile callers: leave out --discipline hostile")
-    default = "10m" if max_units is None else None
-    wanted = duration or default
+    places = places_wanted(subject, policy, discipline, tiers, thresholds, level)
     options = Options(
         places=prepared(places, lambda line: click.echo(line, err=True)),
         folder=folder,
-        max_time=None if wanted is None else seconds_of(wanted),
+        max_time=seconds_of(duration, default=None if max_units else "10m"),
         max_units=max_units,
         profile=profile,
         seed=seed,
@@ -182,7 +175,7 @@ def fuzz(
     metavar="N",
     help="The tiering manager; another thread ends the tiers' jobs.",
 )
-@click.option("--policy", type=click.Choice(["lru", "arc"]), default="lru", show_default=True)
+@POLICY
 @PROFILE
 @click.option("--capacity", type=click.IntRange(min=4), default=32, show_default=True, metavar="SLOTS")
 @click.option(
@@ -193,7 +186,7 @@ def fuzz(
     help="Held by whoever calls: the manager's, or one of ours.",
 )
 @click.option("--no-faults", is_flag=True, help="Nothing raises.")
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
+@SEED
 @JSON
 def soak(
     subject: str,
@@ -220,8 +213,6 @@ def soak(
     from evictable.ci.soak import Options, run_soak, seconds_of
 
     known_profile(profile)
-    default = "1m" if max_calls is None else None
-    wanted = duration or default
     options = Options(
         subject=subject,
         policy=policy,
@@ -232,7 +223,7 @@ def soak(
         lock=lock,
         faults=not no_faults,
         seed=seed,
-        max_time=None if wanted is None else seconds_of(wanted),
+        max_time=seconds_of(duration, default=None if max_calls else "1m"),
         max_calls=max_calls,
     )
     return run_soak(options, json_path)

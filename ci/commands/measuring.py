@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evictable.ci.commands.shared import EXIT_CODES, JSON
+from evictable.ci.commands.shared import EVERY_POLICY, EXIT_CODES, JSON
 
 
 @click.command(epilog=EXIT_CODES)
@@ -54,7 +54,7 @@ def bench(
 
 @click.command("bench-monitor")
 @click.argument("subject", nargs=-1)
-@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@EVERY_POLICY
 @click.option("--capacity", type=click.IntRange(min=4096), multiple=True, default=(100_000,), show_default=True)
 @click.option("--rounds", type=click.IntRange(min=1), default=9, show_default=True, metavar="N")
 @JSON

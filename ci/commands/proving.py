@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from evictable.ci.commands.shared import EXIT_CODES, JSON, PROFILE, known_profile
+from evictable.ci.commands.shared import EVERY_POLICY, EXIT_CODES, JSON, PROFILE, known_profile
 from evictable.specs.errors import UsageError
 
 
@@ -94,7 +94,7 @@ def mutants(
 
 @click.command(epilog=EXIT_CODES)
 @click.argument("subject", default="impl")
-@click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+@EVERY_POLICY
 @PROFILE
 @click.option(
     "--lock",

@@ -14,6 +14,12 @@ stale list of expected failures; 130 interrupted.
 PROFILE = click.option(
     "--profile", default="auto", show_default=True, help="Rules of eviction to judge by: auto, or a profile's name."
 )
+POLICY = click.option("--policy", type=click.Choice(["lru", "arc"]), default="lru", show_default=True)
+EVERY_POLICY = click.option("--policy", type=click.Choice(["lru", "arc", "all"]), default="all", show_default=True)
+EVERY_DISCIPLINE = click.option(
+    "--discipline", type=click.Choice(["contract", "careless", "hostile", "all"]), default="all", show_default=True
+)
+SEED = click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True)
 SUBJECT_HELP = "impl, vllm, vllm==0.33.0, vllm:PATH, package.module:factory or stdio:COMMAND"
 JSON = click.option(
     "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there."
