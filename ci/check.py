@@ -14,14 +14,13 @@ from rich.live import Live
 from rich.table import Table
 
 from evictable.ci.cells import Cell, Violation, cell_name
-from evictable.ci.expectations import Expectation, told_of_stale
+from evictable.ci.expectations import Expectation, replay_expectations, told_of_stale
 from evictable.ci.files import append_text, file_name, write_json, write_text
 from evictable.ci.github import annotated, markdown
-from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, Inconclusive, run_jobs
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, run_jobs
 from evictable.ci.junit import junit_xml
 from evictable.ci.levels import MANAGER, POLICY
 from evictable.ci.report import Asked, console, count_calls, show_cells, show_violations
-from evictable.model.trace import write
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
 
@@ -126,25 +125,7 @@ class Check:
         if others:
             named = ", ".join(f"{name} ({number})" for name, number in others.items())
             self._say(f"expected failures that are not checked here: {named}")
-        payloads = [
-            {
-                "job": "replay",
-                "subject": one.subject,
-                "profile": self.options.profile,
-                "traces": [list(write(one.trace))],
-            }
-            for one in known
-        ]
-
-        def on_record(index: int, record: Mapping[str, Any]) -> None:
-            one = known[index]
-            if record["kind"] == "result" and not record["replays"][0]["broken"]:
-                self.stale.append(one)
-            elif record["kind"] in ("error", "crash", "hang", "unexplained"):
-                kind = UsageError if record["kind"] == "error" else Inconclusive
-                raise kind(f"{one.path}: cannot be replayed on {one.subject}: {record['message']}")
-
-        run_jobs(payloads, on_record)
+        replay_expectations(known, self.options.profile, self.stale.append)
 
     def _search(self) -> None:
         options = self.options

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import tomllib
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from evictable.ci.jobs import Inconclusive, run_jobs
 from evictable.model.laws import LAW_BY_ID
-from evictable.model.trace import Trace, TraceError, read
+from evictable.model.trace import Trace, TraceError, read, write
 from evictable.specs.callers.disciplines import DISCIPLINES
 from evictable.specs.errors import UsageError
 from evictable.specs.shrink import fault_of
@@ -95,6 +97,27 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
         read_trace(trace_path),
         entry.get(_STRICT, True),
     )
+
+
+def replay_expectations(known: Sequence[Expectation], profile: str, on_stale: Callable[[Expectation], None]) -> None:
+    """Make the calls of each on its subject again, and tell of those that break no law any more.
+
+    Raises `UsageError` and `Inconclusive` if a subject cannot be loaded, dies or hangs.
+    """
+    payloads = [
+        {"job": "replay", "subject": one.subject, "profile": profile, "traces": [list(write(one.trace))]}
+        for one in known
+    ]
+
+    def on_record(index: int, record: Mapping[str, Any]) -> None:
+        one = known[index]
+        if record["kind"] == "result" and not record["replays"][0]["broken"]:
+            on_stale(one)
+        elif record["kind"] in ("error", "crash", "hang", "unexplained"):
+            kind = UsageError if record["kind"] == "error" else Inconclusive
+            raise kind(f"{one.path}: cannot be replayed on {one.subject}: {record['message']}")
+
+    run_jobs(payloads, on_record)
 
 
 def read_trace(path: Path) -> Trace:

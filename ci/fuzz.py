@@ -16,12 +16,11 @@ from rich.live import Live
 
 from evictable.ci import fuzz_report as report
 from evictable.ci.check import BROKEN, CONFORMS, INCONCLUSIVE, UNUSABLE
-from evictable.ci.expectations import Expectation
+from evictable.ci.expectations import Expectation, replay_expectations
 from evictable.ci.files import file_name, write_json, write_text
-from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, Inconclusive, run_jobs
+from evictable.ci.jobs import CUT_SHORT, INTERRUPTED
 from evictable.ci.report import console
 from evictable.ci.units import Pool, Result
-from evictable.model.trace import write
 from evictable.specs import subjects
 from evictable.specs.callers.disciplines import DISCIPLINES
 from evictable.specs.campaign.findings import Finding, Findings
@@ -306,20 +305,7 @@ class Campaign:
 
     def _replay_expectations(self) -> None:
         known = [one for one in self.options.expectations if one.subject in {place.subject for place in self.places}]
-        payloads = [
-            {"job": "replay", "subject": one.subject, "profile": "auto", "traces": [list(write(one.trace))]}
-            for one in known
-        ]
-
-        def on_record(index: int, record: Mapping[str, Any]) -> None:
-            one = known[index]
-            if record["kind"] == "result" and not record["replays"][0]["broken"]:
-                self.stale.append(one)
-            elif record["kind"] in ("error", "crash", "hang"):
-                kind = UsageError if record["kind"] == "error" else Inconclusive
-                raise kind(f"{one.path}: cannot be replayed on {one.subject}: {record['message']}")
-
-        run_jobs(payloads, on_record)
+        replay_expectations(known, "auto", self.stale.append)
         self._mark_expected()
 
     def _mark_expected(self) -> None:
