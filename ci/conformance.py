@@ -59,7 +59,7 @@ def cases(discipline: str) -> list[Case]:
     """All tests of a discipline: the laws that it can break at all, and the search itself."""
     from evictable.model.laws import LAWS
 
-    laws = [law.id for law in LAWS if not law.needs_tiers and not (law.needs_mistakes and discipline != "careless")]
+    laws = [law.id for law in LAWS if law.can_be_tested(careless=discipline == "careless", tiers=False)]
     return [Case(discipline, SEARCH), *(Case(discipline, law) for law in laws)]
 
 

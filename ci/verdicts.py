@@ -41,12 +41,11 @@ def _laws(cell: Cell) -> list[str]:
     from evictable.model.laws import LAWS
     from evictable.model.policy import POLICY_LAWS
 
-    known = [
-        law.id
-        for law in LAWS
-        if (cell.tiers or not law.needs_tiers) and (cell.discipline == CARELESS or not law.needs_mistakes)
-    ]
-    laws = list(POLICY_LAWS) if cell.level == POLICY else known
+    if cell.level == POLICY:
+        laws = list(POLICY_LAWS)
+    else:
+        careless, tiers = cell.discipline == CARELESS, cell.tiers > 0
+        laws = [law.id for law in LAWS if law.can_be_tested(careless=careless, tiers=tiers)]
     return list(dict.fromkeys([*laws, *(violation.law for violation in cell.violations.values())]))
 
 

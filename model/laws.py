@@ -97,6 +97,10 @@ class Law:
     needs_tiers: bool = False
     """It can only be judged of a manager with tiers below it."""
 
+    def can_be_tested(self, *, careless: bool, tiers: bool) -> bool:
+        """Whether careless or other callers, with or without tiers, put it to the test at all."""
+        return (careless or not self.needs_mistakes) and (tiers or not self.needs_tiers)
+
 
 # --- after every call -----------------------------------------------------------------------------
 

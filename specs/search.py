@@ -174,16 +174,14 @@ class Search:
     @property
     def not_exercised(self) -> tuple[str, ...]:
         """Laws that no call has put to the test, of those that the discipline can; a broken one has been."""
-        careful = self.task.discipline != CARELESS
-        without_tiers = not self.task.setup.tiers
+        careless, tiers = self.task.discipline == CARELESS, self.task.setup.tiers > 0
         broken = {finding.counterexample.law for finding in self.findings.values()}
         return tuple(
             law.id
             for law in LAWS
             if law.id not in self.exercised
             and law.id not in broken
-            and not (law.needs_mistakes and careful)
-            and not (law.needs_tiers and without_tiers)
+            and law.can_be_tested(careless=careless, tiers=tiers)
         )
 
     def _run_engine(self, engine: str, budget: Budget, ended: Callable[[Session], None]) -> None:
