@@ -10,8 +10,8 @@ from typing import Any
 from attrs import define, field
 
 from evictable.ci.levels import MANAGER, POLICY
-from evictable.model.policy_trace import PolicyTrace, is_policy_trace, read_policy_trace
-from evictable.model.trace import Trace, read
+from evictable.model.policy_trace import PolicyTrace, read_either
+from evictable.model.trace import Trace
 from evictable.specs.search import CONFORMS, INCONCLUSIVE, VIOLATES
 
 
@@ -35,7 +35,7 @@ class Violation:
 
     @property
     def trace(self) -> Trace | PolicyTrace:
-        return read_policy_trace(self.lines) if is_policy_trace(self.lines[0]) else read(self.lines)
+        return read_either(self.lines)
 
     @property
     def id(self) -> str:
@@ -153,6 +153,13 @@ class Cell:
         if self.violations:
             return VIOLATES
         return self.verdict_of_search if self.ended and self.problem is None else INCONCLUSIVE
+
+    @property
+    def told(self) -> str:
+        """The verdict as people are told it: what breaks is as expected, or the cell was left out."""
+        if self.left_out:
+            return "left out"
+        return "as expected" if self.violations and not self.unexpected else self.verdict
 
     @property
     def conforms(self) -> bool:

@@ -21,7 +21,6 @@ def page_of_check(cells: Sequence[Cell], profile: str, remarks: Sequence[str] = 
 
 
 def _row(cell: Cell) -> VerdictRow:
-    expected = bool(cell.violations) and not cell.unexpected
     laws = broken_laws(cell)
     remarks = remarks_on(cell)
     if cell.exercise.get("runs"):
@@ -36,7 +35,7 @@ def _row(cell: Cell) -> VerdictRow:
         cell.discipline + (" at policy level" if cell.level == "policy" else ""),
         cell.profile,
         cell.tiers,
-        "as expected" if expected else cell.verdict,
+        cell.told,
         cell.steps,
         cell.seconds,
         laws,

@@ -40,9 +40,7 @@ def write_text(path: Path, lines: Iterable[str], *, durable: bool = False) -> No
             Path(name).unlink(missing_ok=True)
             raise
     except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be written ({error.strerror}); name a folder with space to write in"
-        ) from error
+        raise _unwritable(path, error) from error
 
 
 def append_text(path: Path, lines: Iterable[str]) -> None:
@@ -51,9 +49,11 @@ def append_text(path: Path, lines: Iterable[str]) -> None:
         with path.open("a", encoding="utf-8") as file:
             _write(file, lines)
     except OSError as error:
-        raise UsageError(
-            f"{path}: cannot be written ({error.strerror}); name a folder with space to write in"
-        ) from error
+        raise _unwritable(path, error) from error
+
+
+def _unwritable(path: Path, error: OSError) -> UsageError:
+    return UsageError(f"{path}: cannot be written ({error.strerror}); name a folder with space to write in")
 
 
 def _write(file: IO[str], lines: Iterable[str]) -> None:

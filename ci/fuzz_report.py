@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -11,10 +10,9 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from evictable.ci.report import count_calls, show_difference, show_trace
+from evictable.ci.report import STYLE_OF_VERDICT, count_calls, replay_command, show_difference, show_trace
 from evictable.ci.units import Result
-from evictable.model.policy_trace import is_policy_trace, read_policy_trace
-from evictable.model.trace import read
+from evictable.model.policy_trace import read_either
 from evictable.specs.callers.disciplines import CARELESS, CONTRACT, HOSTILE
 from evictable.specs.campaign.findings import Finding
 from evictable.specs.campaign.places import Place
@@ -23,14 +21,6 @@ from evictable.specs.errors import UsageError
 
 if TYPE_CHECKING:
     from evictable.ci.fuzz import Campaign
-
-_STYLE = {
-    "conforms": "bold green",
-    "violates": "bold red",
-    "as expected": "bold yellow",
-    "inconclusive": "bold yellow",
-    "left out": "dim",
-}
 
 
 def line(campaign: Campaign) -> str:
@@ -105,8 +95,7 @@ def _verdict(campaign: Campaign) -> str:
 def _draw(out: Console, campaign: Campaign, found: Finding) -> None:
     out.print()
     out.print(f"{found.law} broken by {found.place.name}: {found.broken['sentence']}", markup=False)
-    trace = read_policy_trace(found.trace) if is_policy_trace(found.trace[0]) else read(found.trace)
-    show_trace(out, trace, f"found by unit {found.unit} ({found.engine}, seed {found.seed})")
+    show_trace(out, read_either(found.trace), f"found by unit {found.unit} ({found.engine}, seed {found.seed})")
     show_difference(out, found.broken["expected"], found.broken["observed"])
     out.print(f"  replay    {replay(campaign, found)}", markup=False, soft_wrap=True)
 
@@ -123,9 +112,7 @@ def _told(one: Finding) -> str:
 
 def replay(campaign: Campaign, found: Finding) -> str:
     """The command that makes its calls again."""
-    words = ["evictable", "replay", str(campaign.path_of(found)), "--subject", found.place.subject]
-    profile = campaign.head["profile"]
-    return shlex.join(words + ([] if profile == "auto" else ["--profile", profile]))
+    return replay_command(campaign.path_of(found), found.place.subject, campaign.head["profile"])
 
 
 def _table(campaign: Campaign) -> Table:
@@ -139,7 +126,7 @@ def _table(campaign: Campaign) -> Table:
         broken = len({one.law for (of, _), one in campaign.findings.found.items() if of == place})
         table.add_row(
             Text(place.name),
-            Text(verdict, style=_STYLE[verdict]),
+            Text(verdict, style=STYLE_OF_VERDICT[verdict]),
             f"{tally.units:,}",
             f"{tally.calls:,}",
             f"{len(tally.features):,}",

@@ -14,7 +14,6 @@ from evictable.ci.expectations import Expectation, told_of_stale
 from evictable.ci.report import Asked, brief, by_length, count_calls, replay_command, search_command
 from evictable.ci.verdicts import ERROR, FAILED, SEARCH, verdicts
 
-SUMMARY = "GITHUB_STEP_SUMMARY"
 _WHERE_ACTIONS_RUN = "GITHUB_ACTIONS"
 MOST_ANNOTATIONS = 10
 """GitHub shows so many of a step."""
@@ -32,7 +31,7 @@ def markdown(cells: Sequence[Cell], stale: Sequence[Expectation], asked: Asked) 
     yield "|---|---|---|--:|---|--:|---|"
     for cell in cells:
         laws = ", ".join(brief(one) for one in {one.law: one for one in reversed(by_length(cell))}.values())
-        parts = (cell.subject, cell.policy, cell.discipline, cell.tiers, _verdict(cell), f"{cell.steps:,}", laws)
+        parts = (cell.subject, cell.policy, cell.discipline, cell.tiers, cell.told, f"{cell.steps:,}", laws)
         yield "| " + " | ".join(_cell(str(part)) for part in parts) + " |"
     for cell in cells:
         failed = [verdict for verdict in verdicts(cell) if verdict.state == FAILED]
@@ -80,12 +79,6 @@ def _failure(cell: Cell, violation: Violation, asked: Asked) -> Iterator[str]:
     if violation.path is not None:
         yield f"replay    {replay_command(violation.path, cell.subject, asked.profile)}"
     yield "```"
-
-
-def _verdict(cell: Cell) -> str:
-    if cell.left_out:
-        return "left out"
-    return "as expected" if cell.violations and not cell.unexpected else cell.verdict
 
 
 def _cell(text: str) -> str:

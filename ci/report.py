@@ -26,7 +26,13 @@ from evictable.model.snapshot import Snapshot
 from evictable.model.trace import Trace
 from evictable.specs.shrink import fault_of
 
-_STYLE = {"conforms": "bold green", "violates": "bold red", "inconclusive": "bold yellow"}
+STYLE_OF_VERDICT = {
+    "conforms": "bold green",
+    "violates": "bold red",
+    "as expected": "bold yellow",
+    "inconclusive": "bold yellow",
+    "left out": "dim",
+}
 _LOG_WIDTH = 160
 FIRST_USES = 3
 """Of what raised: how often at each of these uses, and at all later ones together."""
@@ -191,17 +197,11 @@ def _table_of(cells: Sequence[Cell]) -> Table:
             cell.discipline,
             cell.profile,
             *((str(cell.tiers),) if tiered else ()),
-            _verdict(cell),
+            Text(cell.told, style=STYLE_OF_VERDICT[cell.told]),
             f"{cell.steps:,}",
             f"{cell.steps / cell.seconds:,.0f}" if cell.seconds else "",
         )
     return table
-
-
-def _verdict(cell: Cell) -> Text:
-    if cell.violations and not cell.unexpected:
-        return Text("as expected", style="bold yellow")
-    return Text(cell.verdict, style=_STYLE[cell.verdict])
 
 
 def by_length(cell: Cell) -> list[Violation]:

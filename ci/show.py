@@ -14,8 +14,8 @@ from evictable.ci.pictures.text import show_drawing
 from evictable.ci.replay import LONG
 from evictable.ci.replay_policy import is_policy_level
 from evictable.ci.report import console
-from evictable.model.policy_trace import PolicyTrace, is_policy_trace, read_policy_trace
-from evictable.model.trace import Entry, Stream, Trace, read
+from evictable.model.policy_trace import PolicyTrace, read_either, read_policy_trace
+from evictable.model.trace import Entry, Stream
 from evictable.specs import subjects
 from evictable.specs.drawing.draw import LAST, draw
 from evictable.specs.drawing.drawing import BrokenLaw, Drawing
@@ -84,10 +84,9 @@ def _on_subject(path: Path, profile: str, subject: str, last: int) -> Drawing:
 
 def drawing_of_lines(lines: Sequence[str], profile: str, told: Sequence[BrokenLaw] = (), last: int = LAST) -> Drawing:
     """The drawing of a counterexample, whose last call breaks what is ``told``. Raises `TraceError`, `UsageError`."""
-    if is_policy_trace(lines[0]):
-        recorded = read_policy_trace(lines)
-        return draw_policy(recorded, profile_of_trace(recorded.head, profile), told=told, last=last)
-    trace = read(lines)
+    trace = read_either(lines)
+    if isinstance(trace, PolicyTrace):
+        return draw_policy(trace, profile_of_trace(trace.head, profile), told=told, last=last)
     return draw(trace.head, lambda: trace.entries, profile_of_trace(trace.head, profile), told=told, last=last)
 
 
@@ -110,6 +109,4 @@ def _of_policy(path: Path, profile: str, last: int) -> Drawing:
 def _subject_of(path: Path) -> str:
     with opened(path) as lines:
         first = next(line for line in lines if line.strip())
-    read_one = read_policy_trace if is_policy_trace(first) else read
-    trace: Trace | PolicyTrace = read_one([first])
-    return trace.head.subject
+    return read_either([first]).head.subject

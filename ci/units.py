@@ -11,8 +11,7 @@ from typing import Any
 from attrs import define, field
 
 from evictable.ci.jobs import Inconclusive, run_jobs
-from evictable.model.policy_trace import is_policy_trace, read_policy_trace
-from evictable.model.trace import read
+from evictable.model.policy_trace import read_either
 from evictable.specs import subjects
 from evictable.specs.campaign.units import Unit
 from evictable.specs.errors import UsageError
@@ -21,7 +20,7 @@ SILENCE = 60.0
 """Seconds without a word after which a unit counts as hung."""
 RETRIES = 2
 """How often a unit is done again that an executor has lost."""
-_FIELDS = frozenset({"shape", "law", "fault", "call", "broken", "size", "shrunk", "repeats", "trace"})
+_FIELDS = frozenset({"shape", "law", "fault", "call", "broken", "size", "shrunk", "trace"})
 
 Result = Mapping[str, Any]
 
@@ -81,8 +80,7 @@ def _wrong(found: Any) -> str | None:
     if not isinstance(found, Mapping) or not set(found) >= _FIELDS:
         return "a finding without what belongs to one"
     try:
-        lines = found["trace"]
-        read_policy_trace(lines) if is_policy_trace(lines[0]) else read(lines)
+        read_either(found["trace"])
     except (TypeError, ValueError, IndexError) as error:
         return f"a finding that cannot be read ({error})"
     return None

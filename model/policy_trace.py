@@ -11,7 +11,7 @@ A block is a key, a number (the first inserted is 1) and in a state its ref_cnt.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from attrs import frozen
@@ -29,7 +29,7 @@ from evictable.model.policy_calls import (
     PolicyOutcome,
     PolicyState,
 )
-from evictable.model.trace import NOT_RECORDED, VERSION, TraceError
+from evictable.model.trace import NOT_RECORDED, VERSION, Trace, TraceError, read
 
 LEVEL = "policy"
 MOST_SLOTS = 10_000
@@ -95,6 +95,11 @@ def read_policy_trace(lines: Iterable[str]) -> PolicyTrace:
     if head is None:
         raise TraceError(1, 'the trace is empty; its first line is {"evictable_trace": 1, "level": "policy", ...}')
     return PolicyTrace(head, tuple(entries))
+
+
+def read_either(lines: Sequence[str]) -> Trace | PolicyTrace:
+    """The trace in at least one line, of whichever level it is. Raises `TraceError`."""
+    return read_policy_trace(lines) if is_policy_trace(lines[0]) else read(lines)
 
 
 def write_policy_trace(trace: PolicyTrace) -> Iterator[str]:

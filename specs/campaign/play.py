@@ -296,7 +296,6 @@ def _search_policy(unit: Unit, send: Send) -> None:
                 "broken": jobs.broken_record(session.breach, consequence(session)),
                 "size": list(size(session)),
                 "shrunk": True,
-                "repeats": True,
                 "trace": list(write_policy_trace(jobs.trace_of(session, place.policy))),
             }
         )

@@ -102,7 +102,7 @@ class Scout:
             )
             self.find(found, shrunk=False)
 
-    def find(self, found: Counterexample, *, shrunk: bool, repeats: bool = True) -> None:
+    def find(self, found: Counterexample, *, shrunk: bool) -> None:
         """Keep a counterexample if it is news."""
         call = found.calls[-1].name
         shape = shape_of(found.law, found.fault, call)
@@ -121,7 +121,6 @@ class Scout:
                 "broken": broken_record(found.difference_of()),
                 "size": list(found.size),
                 "shrunk": shrunk,
-                "repeats": repeats,
                 "trace": list(traces.write(traces.Trace(head, entries))),
             }
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+from collections.abc import Callable
 from typing import Any
 
 import evictable.impl
@@ -20,20 +21,25 @@ def kind_of(name: str, impl: Any) -> SubjectKind:
             # By the name of the package, which may be a copy; and only now, since most runs have no tiers.
             tiering = importlib.import_module(f"{impl.__name__}.tiering")
             return tiered_subject(name, setup, tiering, impl.ReqContext)
-        try:
-            manager = impl.CPUOffloadingManager(
-                setup.capacity,
-                cache_policy=setup.policy,
-                enable_events=setup.events,
-                store_threshold=setup.store_threshold,
-                max_tracker_size=setup.max_tracker_size,
-            )
-        except ValueError as error:
-            raise UsageError(f"{name}: {error}") from error
-        return ManagerSubject(manager, impl.ReqContext)
+        return ManagerSubject(construct(name, impl.CPUOffloadingManager, setup), impl.ReqContext)
 
-    return SubjectKind(name, make, profile=lambda policy: _PROFILES.get(policy, "any"), tickets=True)
+    return SubjectKind(name, make, profile=lambda policy: PROFILES.get(policy, "any"), tickets=True)
 
 
-_PROFILES = {"lru": "lru-evictable", "arc": "arc"}
+def construct(name: str, manager: Callable[..., Any], setup: Setup) -> Any:
+    """One of our managers. Raises `UsageError` for what it takes no value of."""
+    try:
+        return manager(
+            setup.capacity,
+            cache_policy=setup.policy,
+            enable_events=setup.events,
+            store_threshold=setup.store_threshold,
+            max_tracker_size=setup.max_tracker_size,
+        )
+    except ValueError as error:
+        raise UsageError(f"{name}: {error}") from error
+
+
+PROFILES = {"lru": "lru-evictable", "arc": "arc"}
+"""Of our policies, by name."""
 BUILT_IN = kind_of("impl", evictable.impl)

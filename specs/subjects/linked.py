@@ -11,6 +11,7 @@ from evictable.model.calls import Key
 from evictable.model.snapshot import Snapshot
 from evictable.specs.errors import UsageError
 from evictable.specs.subjects.base import Setup, Subject, SubjectKind
+from evictable.specs.subjects.builtin import PROFILES, construct
 from evictable.specs.subjects.keys import KeyTable
 from evictable.specs.subjects.managers import Lens, ManagerSubject
 
@@ -117,20 +118,9 @@ def kind_of(name: str, impl: Any) -> SubjectKind:
     def make(setup: Setup) -> Subject:
         if setup.tiers:
             raise UsageError(f"{name}: it is no primary tier; leave out --tiers, or check impl")
-        try:
-            manager = impl.LinkedOffloadingManager(
-                setup.capacity,
-                cache_policy=setup.policy,
-                enable_events=setup.events,
-                store_threshold=setup.store_threshold,
-                max_tracker_size=setup.max_tracker_size,
-            )
-        except ValueError as error:
-            raise UsageError(f"{name}: {error}") from error
-        return LinkedSubject(manager, impl.ReqContext)
+        return LinkedSubject(construct(name, impl.LinkedOffloadingManager, setup), impl.ReqContext)
 
-    return SubjectKind(name, make, profile=_PROFILES.__getitem__, tickets=True, tiers=False)
+    return SubjectKind(name, make, profile=PROFILES.__getitem__, tickets=True, tiers=False)
 
 
-_PROFILES = {"lru": "lru-evictable", "arc": "arc"}
 LINKED = kind_of("impl:linked", evictable.impl)
