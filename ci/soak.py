@@ -44,8 +44,8 @@ class Options:
 
 def seconds_of(text: str | None, default: str | None = None) -> float | None:
     """``90``, ``90s``, ``10m`` or ``1h`` in seconds; ``None``: without end. Raises `UsageError`."""
-    text = text or default
-    if not text:
+    text = default if text is None else text
+    if text is None:
         return None
     found = re.fullmatch(r"(\d+(?:\.\d+)?)([smh]?)", text)
     if found is None or not float(found[1]):

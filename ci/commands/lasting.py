@@ -139,7 +139,7 @@ def fuzz(
     options = Options(
         places=prepared(places, lambda line: click.echo(line, err=True)),
         folder=folder,
-        max_time=seconds_of(duration, default=None if max_units else "10m"),
+        max_time=seconds_of(duration or None, default=None if max_units else "10m"),
         max_units=max_units,
         profile=profile,
         seed=seed,
@@ -223,7 +223,7 @@ def soak(
         lock=lock,
         faults=not no_faults,
         seed=seed,
-        max_time=seconds_of(duration, default=None if max_calls else "1m"),
+        max_time=seconds_of(duration or None, default=None if max_calls else "1m"),
         max_calls=max_calls,
     )
     return run_soak(options, json_path)
