@@ -116,10 +116,10 @@ MUTANTS_OF_FAULTS: tuple[Mutant, ...] = (
         "        for block in blocks:\n            block.ref_cnt -= 1\n",
     ),
     _hostile(
-        "forgets-loads-before-it-clears",
-        "a reset forgets what is being loaded before the policy can refuse",
-        "        self._policy.clear()\n        self._loads.clear()\n",
-        "        self._loads.clear()\n        self._policy.clear()\n",
+        "forgets-blocks-before-it-clears",
+        "a reset forgets counters and slots before the policy can refuse",
+        "        self._policy.clear()\n        self._loads.clear()\n        self._forget_blocks()\n",
+        "        self._forget_blocks()\n        self._policy.clear()\n        self._loads.clear()\n",
     ),
     _ticket(
         "ticket-not-looked-at",
