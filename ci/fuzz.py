@@ -410,10 +410,11 @@ class Campaign:
             if not self.path_of(found).exists():  # an earlier run was ended before it was written
                 self._write_trace(found)
         self._write_status("interrupted" if self.interrupted else "ended")
-        write_json(folder / "summary.json", report.summary(self))
+        summary = report.summary(self)
+        write_json(folder / "summary.json", summary)
         write_text(folder / "summary.md", report.markdown(self))
         if self.options.json_path is not None:
-            write_json(self.options.json_path, report.summary(self))
+            write_json(self.options.json_path, summary)
         self._report()
         if self.interrupted:
             self.out.print(f"{CUT_SHORT}; the same command goes on", markup=False)
