@@ -253,6 +253,8 @@ class Shadow:
             if now != self.ref_cnt(key):
                 law = "ref-floor" if now is not None and now < PENDING else law
                 return Breach(law, f"ref_cnt {self.ref_cnt(key)} of {_shown([key])}", f"{now}", (key,))
+            if block is not None and (its := self.inside.slot_of(block)) != self.slot[key]:
+                return Breach("slots-conserved", f"{_shown([key])} in slot {self.slot[key]}", f"in slot {its}", (key,))
         return self.wrong_counters() or (self._wrong_listing(keys) if self.membership else None)
 
     def wrong_counters(self) -> Breach | None:
