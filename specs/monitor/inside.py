@@ -87,10 +87,6 @@ class Inside:
         held: Mapping[Any, Any] = {key: block for table in self.lens.resident_tables() for key, block in table.items()}
         return {key: block.ref_cnt for key, block in held.items()}, {key: slot(block) for key, block in held.items()}
 
-    def slot_of(self, block: Any) -> int:
-        """Where a block is."""
-        return int(getattr(block, self.lens.block_id_name()))
-
     def _counters(self) -> Callable[[], Counts]:
         # Compiled for the names that this release uses: a lookup of each by name would cost as much as a short call.
         lens = self.lens
