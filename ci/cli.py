@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import signal
 import sys
 import traceback
@@ -54,6 +55,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     # `timeout` and CI systems end a run so: what was found must not be lost, nor a process be left behind.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    for stream in (sys.stdout, sys.stderr):
+        # Half a surrogate pair in what a subject said, or a terminal with few letters, must not hide the verdict.
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")
     try:
         code = cli.main(args=arguments, prog_name="evictable", standalone_mode=False)
     except UsageError as error:

@@ -1,4 +1,7 @@
-"""Writing results: whole or not at all, and a full disk is one line."""
+"""Writing results: whole or not at all, and a full disk is one line.
+
+What a subject said may hold half a surrogate pair, which is no UTF-8; it is written as its escape.
+"""
 
 from __future__ import annotations
 
@@ -21,7 +24,7 @@ def write_text(path: Path, lines: Iterable[str], *, durable: bool = False) -> No
     try:
         if path.exists() and not path.is_file():
             # A device or a pipe: a rename would put a file in its place.
-            with path.open("w", encoding="utf-8") as file:
+            with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
                 _write(file, lines)
             return
         target = path.resolve()  # a link stays a link
@@ -29,7 +32,7 @@ def write_text(path: Path, lines: Iterable[str], *, durable: bool = False) -> No
             target.parent.mkdir(parents=True, exist_ok=True)
         handle, name = tempfile.mkstemp(prefix=f".{target.name}.", dir=target.parent)
         try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
+            with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as file:
                 _write(file, lines)
                 if durable:
                     file.flush()
@@ -46,7 +49,7 @@ def write_text(path: Path, lines: Iterable[str], *, durable: bool = False) -> No
 def append_text(path: Path, lines: Iterable[str]) -> None:
     """Add lines to a file that others add to, too. Raises `UsageError`."""
     try:
-        with path.open("a", encoding="utf-8") as file:
+        with path.open("a", encoding="utf-8", errors="backslashreplace") as file:
             _write(file, lines)
     except OSError as error:
         raise _unwritable(path, error) from error

@@ -239,6 +239,10 @@ class Campaign:
         self._journal = Journal(self.options.folder)
         entries = {}
         for entry in self._journal.read():
+            if not 0 <= entry["place"] < len(self.places):
+                raise UsageError(
+                    f"{self._journal.path}: unit {entry['unit']} is of no place in this campaign; give another --dir"
+                )
             entries[entry["unit"]] = entry
             self.earlier = max(self.earlier, entry["elapsed"])
             if up_to is None or entry["unit"] <= up_to - head["window"]:

@@ -20,6 +20,8 @@ from evictable.specs.errors import UsageError
 
 SILENCE = 120.0
 """Seconds without a word after which a job counts as hung: a subject may block for ever in a call."""
+HEARD = 5.0
+"""Seconds without a word after which nothing more is to come of a process that has ended."""
 TAIL = 4096
 """Bytes of standard error that are kept: a subject may print without end."""
 
@@ -50,6 +52,11 @@ class _Running:
     """Seconds since its last word."""
     ended: bool = False
     """It sent its last record: a result or an error."""
+
+    @property
+    def is_gone(self) -> bool:
+        """Its process has ended, and what it said has been heard."""
+        return (self.ended or self.silent > HEARD) and self.process.poll() is not None
 
 
 def default_parallel() -> int:
@@ -124,8 +131,11 @@ def run_jobs(
             now = time.monotonic()
             for index, job in list(running.items()):
                 job.silent += min(now - before, 1.0)  # more, and it is this process that was stopped for a while
-                if job.silent > silence:
-                    # Its output need not have ended with it: a child of the subject may keep that open.
+                # Its output need not end with it: a child of the subject may keep that open.
+                if job.is_gone:
+                    del running[index]
+                    _close(index, job, on_record)
+                elif job.silent > silence:
                     del running[index]
                     job.process.kill()
                     _close(index, job, on_record, hung=True)

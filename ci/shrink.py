@@ -61,7 +61,9 @@ def run_shrink(path: Path, subject: str | None, profile: str, law: str | None, o
     )
     if output is not None:
         try:
-            output.write_text("".join(f"{line}\n" for line in result["trace"]), encoding="utf-8")
+            output.write_text(
+                "".join(f"{line}\n" for line in result["trace"]), encoding="utf-8", errors="backslashreplace"
+            )
         except OSError as error:
             raise UsageError(f"{output}: cannot be written ({error.strerror}); give another -o") from error
         out.print(f"written to {output}", markup=False)

@@ -114,6 +114,8 @@ class CPUOffloadingManager(SlotPool):
         ended, or a second report, ends another load of that key that the request has meanwhile begun. Use tickets
         for all of a request's transfers or for none.
         """
+        if not isinstance(keys, (list, tuple)):
+            keys = list(keys)  # it may be something that can be read once only
         req_id = req_context.req_id
         loads = self._loads.get(req_id, {})
         counts = count_by_last_occurrence(keys)
@@ -167,6 +169,8 @@ class CPUOffloadingManager(SlotPool):
         With a store threshold, new keys that were not offered often enough are left out first. Every offer counts,
         also one that is refused, but not one that raises.
         """
+        if not isinstance(keys, (list, tuple)):
+            keys = list(keys)  # it may be something that can be read once only
         get = self._policy.get
         new: list[OffloadKey] = []
         resident: list[OffloadKey] = []

@@ -272,7 +272,9 @@ class Raised:
     message: str = field(default="", eq=False)
 
     def __str__(self) -> str:
-        return f"raises {self.type}" + (f": {self.message}" if self.message else "")
+        # In one line and without control characters: a subject says what it likes, in a log that others read.
+        message = "".join(one if one.isprintable() else repr(one)[1:-1] for one in self.message)
+        return f"raises {self.type}" + (f": {message}" if message else "")
 
 
 MANAGER_DIED, BAD_ANSWER = "ManagerDied", "BadAnswer"

@@ -21,6 +21,8 @@ from evictable.specs.errors import UsageError
 
 JOURNAL = "journal.jsonl"
 HEAD = "campaign.json"
+_FIELDS = (("unit", int), ("place", int), ("elapsed", (int, float)), ("result", dict))
+"""What every entry has."""
 
 
 @contextmanager
@@ -71,7 +73,7 @@ class Journal:
     def _entry(self, number: int, line: bytes) -> Mapping[str, Any]:
         try:
             entry = json.loads(line)
-            if isinstance(entry, dict) and isinstance(entry["unit"], int):
+            if isinstance(entry, dict) and all(isinstance(entry[name], its) for name, its in _FIELDS):
                 return entry
         except (ValueError, KeyError):
             pass

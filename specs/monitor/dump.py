@@ -175,8 +175,10 @@ def _go_back(note: Any, ref: dict[Any, int], slot: dict[Any, int]) -> None:
     elif name == calls.COMPLETE_STORE:
         for place, key in enumerate(keys):
             ref[key] = PENDING
-            if undo is not True:
-                slot[key] = undo[place] if undo else _unused(slot)
+            if isinstance(undo, list):
+                slot[key] = undo[place]
+            elif key not in slot:  # it has left; at the level `counters` a completion too many may have named it
+                slot[key] = _unused(slot)
     elif name in (calls.PREPARE_LOAD, calls.COMPLETE_LOAD):
         for key in keys:
             if key in ref:

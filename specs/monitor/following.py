@@ -142,7 +142,8 @@ def following(
         if (
             key in slot
             or key not in keys
-            or block_of(key).ref_cnt != PENDING
+            or (block := block_of(key)).ref_cnt != PENDING
+            or slots_in((block,)) != ids
             or counters() != now
             or (lists and is_listed(key))
         ):

@@ -273,7 +273,7 @@ class Monitor:
         assert self._dump_dir is not None
         self._dump_dir.mkdir(parents=True, exist_ok=True)
         path = self._dump_dir / f"{time.strftime('%Y%m%dT%H%M%S')}-{found.law}-{next(_numbers)}.jsonl"
-        with path.open("w", encoding="utf-8") as file:
+        with path.open("w", encoding="utf-8", errors="backslashreplace") as file:
             file.writelines(f"{line}\n" for line in traces.write(found.trace))
         return path
 

@@ -9,6 +9,7 @@ is, who is evicted first and what is announced is for the full judge, over the t
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 from attrs import define, field
@@ -248,11 +249,14 @@ class Shadow:
     # --- the manager's inside against it ---
 
     def _wrong_inside(self, keys: Collection[Any], law: str) -> Breach | None:
+        slot_of = attrgetter(self.inside.lens.block_id_name())
         for key, block in zip(keys, self.inside.blocks(keys), strict=True):
             now = None if block is None else block.ref_cnt
             if now != self.ref_cnt(key):
                 law = "ref-floor" if now is not None and now < PENDING else law
                 return Breach(law, f"ref_cnt {self.ref_cnt(key)} of {_shown([key])}", f"{now}", (key,))
+            if block is not None and (its := slot_of(block)) != self.slot[key]:
+                return Breach("slots-conserved", f"{_shown([key])} in slot {self.slot[key]}", f"in slot {its}", (key,))
         return self.wrong_counters() or (self._wrong_listing(keys) if self.membership else None)
 
     def wrong_counters(self) -> Breach | None:

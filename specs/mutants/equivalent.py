@@ -14,6 +14,8 @@ EQUIVALENT: tuple[tuple[str, tuple[str, ...]], ...] = (
         "a copy of a list or a tuple holds the same keys",
         (
             f"{_MANAGER}.prepare_load: branch: if not isinstance(keys, (list, tuple)): -> if True:",
+            f"{_MANAGER}.complete_load: branch: if not isinstance(keys, (list, tuple)): -> if True:",
+            f"{_MANAGER}.prepare_store: branch: if not isinstance(keys, (list, tuple)): -> if True:",
             f"{_MANAGER}.complete_store: branch: if not isinstance(keys, (list, tuple)): -> if True:",
         ),
     ),

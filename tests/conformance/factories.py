@@ -35,6 +35,13 @@ class Sharing(CPUOffloadingManager):
         return output
 
 
+class Mumbling(CPUOffloadingManager):
+    """Raises what is no UTF-8 and would be a command to a CI service, and to a terminal."""
+
+    def lookup(self, key, req_context):
+        raise ZeroDivisionError("half \ud800 a pair\n::error::and \x1b[31m more")
+
+
 class Leaking(CPUOffloadingManager):
     """Loses the slot of a store that failed."""
 

@@ -317,3 +317,11 @@ def test_a_subject_that_hangs(
     shown = capsys.readouterr().out
     assert "no verdict on factories:Hanging lru contract: the subject gave no sign of life and was ended" in shown
     assert 1 == shown.count(" conforms ")
+
+
+def test_what_is_no_utf_8_hides_no_verdict(evictable: Run, folder: Path) -> None:
+    files = ("--junitxml", "r.xml", "--html", "r.html", "--summary", "r.md", "--json", "r.json")
+    run = evictable("check", "factories:Mumbling", *FEW, *files)
+    assert (1, True) == (run.returncode, r"half \ud800 a pair\n::error::and \x1b[31m more" in run.stdout)
+    assert [] == [line for line in run.stdout.splitlines() if line.startswith("::") or "\x1b" in line]
+    assert [True] * 4 == ["half " in (folder / name).read_text() for name in files[1::2]]

@@ -62,7 +62,11 @@ def test_a_good_manager_conforms_and_the_campaign_goes_on_where_it_was(evictable
     assert "1 units are done" in run.stderr
     (result,) = summary(folder)["results"]
     assert ("conforms", 2, 0) == (result["verdict"], result["units"], len(summary(folder)["findings"]))
-    assert 2 == len((folder / "campaign" / "journal.jsonl").read_text().splitlines())
+    journal = folder / "campaign" / "journal.jsonl"
+    assert 2 == len(journal.read_text().splitlines())
+    journal.write_text(journal.read_text().replace('"place": 0', '"place": 9', 1))
+    damaged = evictable("fuzz", "--max-units", 3)
+    assert (2, True) == (damaged.returncode, "is of no place in this campaign; give another --dir" in damaged.stderr)
 
 
 def test_killed_and_taken_up_again_it_has_found_the_same(evictable: Run, folder: Path) -> None:

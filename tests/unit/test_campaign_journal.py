@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,10 @@ from evictable.specs.campaign.journal import Journal, locked
 from evictable.specs.errors import UsageError
 
 
+def entry(number: int) -> dict[str, Any]:
+    return {"unit": number, "place": 0, "elapsed": 0.5, "result": {}}
+
+
 def units(folder: Path) -> list[int]:
     return [entry["unit"] for entry in Journal(folder).read()]
 
@@ -21,7 +26,7 @@ def written(folder: Path, *numbers: int) -> Journal:
     journal = Journal(folder)
     list(journal.read())
     for number in numbers:
-        journal.append({"unit": number})
+        journal.append(entry(number))
     journal.close()
     return journal
 
@@ -42,10 +47,10 @@ def test_a_line_without_an_end_is_cut_off(tmp_path: Path) -> None:
     assert [0] == units(tmp_path)
     written(tmp_path, 1)
     assert [0, 1] == units(tmp_path)
-    assert b'{"unit": 0}\n{"unit": 1}\n' == path.read_bytes()
+    assert [entry(0), entry(1)] == list(map(json.loads, path.read_bytes().splitlines()))
 
 
-@pytest.mark.parametrize("line", [b"what\n", b"[]\n", b'{"unit": "one"}\n', b"\xff\n"])
+@pytest.mark.parametrize("line", [b"what\n", b"[]\n", b'{"unit": "one"}\n', b'{"unit": 2}\n', b"\xff\n"])
 def test_another_line_is_refused(tmp_path: Path, line: bytes) -> None:
     path = written(tmp_path, 0).path
     path.write_bytes(path.read_bytes() + line)
@@ -55,7 +60,7 @@ def test_another_line_is_refused(tmp_path: Path, line: bytes) -> None:
 
 def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     journal, write = Journal(tmp_path), os.pwrite
-    journal.append({"unit": 0})
+    journal.append(entry(0))
 
     def half(file: int, data: bytes, offset: int) -> Any:
         write(file, data[:4], offset)
@@ -63,7 +68,7 @@ def test_a_full_disk_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.M
 
     monkeypatch.setattr(os, "pwrite", half)
     with pytest.raises(UsageError, match=r"No space left on device\); make room and run the same command again"):
-        journal.append({"unit": 1})
+        journal.append(entry(1))
     monkeypatch.undo()
     assert [0] == units(tmp_path)
     written(tmp_path, 1)

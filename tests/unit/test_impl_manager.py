@@ -15,6 +15,7 @@ from evictable.impl import (
     CPULoadStoreSpec,
     CPUOffloadingManager,
     CPUOffloadingMetrics,
+    LinkedOffloadingManager,
     LoadStoreSpec,
     LookupResult,
     LRUCachePolicy,
@@ -40,6 +41,19 @@ def manager_with(*keys: OffloadKey, num_blocks: int = 4) -> CPUOffloadingManager
     manager.complete_store(keys, R1)
     list(manager.take_events())
     return manager
+
+
+@pytest.mark.parametrize("kind", [CPUOffloadingManager, LinkedOffloadingManager])
+def test_keys_may_come_from_what_can_be_read_once(kind: type[CPUOffloadingManager | LinkedOffloadingManager]) -> None:
+    manager = kind(4, store_threshold=2)
+    for _ in range(2):
+        stored = manager.prepare_store(iter((A, B)), R1)  # type: ignore[arg-type]
+    assert stored is not None
+    manager.complete_store(iter((A, B)), R1)  # type: ignore[arg-type]
+    loaded = manager.prepare_load(iter((A, A)), R1)  # type: ignore[arg-type]
+    manager.complete_load(iter((A, A)), R1)  # type: ignore[arg-type]
+    assert ([A, B], [0, 0]) == (stored.keys_to_store, list(loaded.block_ids))
+    assert 2 == manager._num_evictable_cache_blocks
 
 
 def order(manager: CPUOffloadingManager) -> list[OffloadKey]:

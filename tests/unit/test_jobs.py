@@ -131,6 +131,16 @@ def test_a_process_that_leaves_a_child_behind_holds_nobody_up(worker: Callable[.
     os.kill(result[1]["child"], signal.SIGKILL)
 
 
+def test_how_a_process_ended_is_told_though_a_child_of_it_goes_on(
+    worker: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(jobs, "HEARD", 0.3)
+    worker('child = os.fork() or hang(); say("progress", child=child); os._exit(3)')
+    records = run({}, silence=20.0)
+    os.kill(records[1][1]["child"], signal.SIGKILL)
+    assert crash(records[2:]).startswith("the process of the subject ended with 3")
+
+
 def test_an_interruption_leaves_no_process_behind(worker: Callable[..., None]) -> None:
     worker('say("progress", process=os.getpid()); hang()')
     processes = []

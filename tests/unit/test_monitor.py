@@ -116,14 +116,48 @@ def answers_another_slot(live: Any) -> None:
     live.prepare_load = prepare_load
 
 
+def misplaces(live: Any) -> None:
+    act = live.prepare_store
+
+    def prepare_store(wanted: Any, context: Any) -> Any:
+        answer = act(wanted, context)
+        live._policy.get(wanted[-1]).block_id += 1
+        return answer
+
+    live.prepare_store = prepare_store
+
+
 Patch = Callable[[Any], None]
 FOUND: list[tuple[Patch, str, str, str]] = [
     (miscounts, "counters", "counters-agree", "complete_store"),
     (miscounts, "readback", "counters-agree", "complete_store"),
     (leaks_a_pin, "touched", "legal-step", "prepare_load"),
     (answers_another_slot, "touched", "answer", "prepare_load"),
+    (misplaces, "touched", "slots-conserved", "prepare_store"),
     (forgets_to_list, "readback", "evictable-iff-idle", "complete_store"),
 ]
+
+
+def test_a_block_that_has_moved_is_heard_when_it_is_touched_among_others() -> None:
+    live = manager()
+    store(live, 0, 1)
+    monitor = watch(live)
+    one, other = map(live._policy.get, keys(0, 1))
+    one.block_id, other.block_id = other.block_id, one.block_id
+    live.touch(keys(0, 1), REQUEST)
+    assert [("slots-conserved", "touch")] == [(found.law, found.call) for found in monitor.violations]
+
+
+def test_counters_report_after_a_completion_too_many() -> None:
+    live = manager(8)
+    store(live, 0)
+    live.complete_store = lambda wanted, context, success=True: None  # takes any key
+    monitor = watch(live, level="counters")
+    live.complete_store(keys(9), REQUEST)
+    live.prepare_store(keys(9), REQUEST)
+    live._num_evictable_cache_blocks += 1
+    live.prepare_store(keys(8), REQUEST)
+    assert (["counters-agree"], None) == ([found.law for found in monitor.violations], monitor.failure)
 
 
 def test_a_store_that_is_miscounted_is_dumped_after_a_full_ring() -> None:
