@@ -32,7 +32,8 @@ def measure(kind: SubjectKind, mix: Mix, rounds: int, levels: Sequence[str] = LE
     """Yield ``None`` after every round and then the cost.
 
     Each level takes turns with a bare manager of its own, and no third that would push both out of the processor's
-    caches. The first round of each warms up and does not count.
+    caches. The first round of each warms up and does not count. Garbage is collected before each turn, so that nobody
+    pays for what the other has left behind.
     """
     spent: dict[str, float] = {}
     ratios: dict[str, float] = {}
@@ -58,7 +59,10 @@ def _take_turns(kind: SubjectKind, mix: Mix, rounds: int, level: str) -> Iterato
     gc.freeze()
     for turn in range(rounds + 1):
         plan = plan_of(rng, mix, hot)
-        taken = {whose: loads[whose].run(plan, hot) / len(plan) for whose in rng.sample(list(loads), len(loads))}
+        taken = {}
+        for whose in rng.sample(list(loads), len(loads)):
+            gc.collect()
+            taken[whose] = loads[whose].run(plan, hot) / len(plan)
         if turn:
             yield taken
     gc.unfreeze()

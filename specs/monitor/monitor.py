@@ -159,8 +159,10 @@ class Monitor:
         had = self._follow() or self._shadow.contradiction()
         made = wrappers(self.level, self._inside, self._shadow, self._note, self)
         try:
-            vars(self.manager).update(made)
-        except TypeError:
+            # One by one, and not into its `__dict__`: until somebody asks for that, CPython reads attributes faster.
+            for name, method in made.items():
+                object.__setattr__(self.manager, name, method)
+        except AttributeError:
             raise UsageError(
                 f"{type(self.manager).__name__}: its methods cannot be replaced; it has no __dict__"
             ) from None
