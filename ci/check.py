@@ -14,7 +14,7 @@ from rich.live import Live
 from rich.table import Table
 
 from evictable.ci.cells import Cell, Violation, cell_name
-from evictable.ci.expectations import Expectation, replay_expectations, told_of_stale
+from evictable.ci.expectations import Expectation, add_expectations, replay_expectations, told_of_stale
 from evictable.ci.files import append_text, file_name, write_json, write_text
 from evictable.ci.github import annotated, markdown
 from evictable.ci.jobs import CUT_SHORT, INTERRUPTED, run_jobs
@@ -53,6 +53,8 @@ class CheckOptions:
     annotate: bool = False
     """Tell GitHub Actions of failures, too."""
     html_path: Path | None = None
+    known_path: Path | None = None
+    """A list of known failures that gets those added to it that it does not have."""
 
 
 @define
@@ -210,6 +212,8 @@ class Check:
             self._try_writing(lambda path: append_text(path, text), options.summary_path)
         if options.html_path is not None and self._try_writing(self._write_page, options.html_path):
             self._say(f"the page is in {options.html_path}")
+        if options.known_path is not None:
+            self._try_writing(self._add_known, options.known_path)
 
     def _write_page(self, path: Path) -> None:
         from evictable.ci.check_page import page_of_check  # a tenth of the time that the command takes to start
@@ -217,6 +221,11 @@ class Check:
         remarks = [CUT_SHORT] if self.interrupted else []
         remarks += [told_of_stale(one) for one in self.stale]
         write_text(path, page_of_check(self.cells, self.options.profile, remarks))
+
+    def _add_known(self, path: Path) -> None:
+        found = [(cell, violation) for cell in self.cells for violation in cell.unexpected]
+        number = add_expectations(path, found, f"found on {time.strftime('%Y-%m-%d')}, not looked at yet")
+        self._say(f"{path}: {number} added; give each a reason, and the file as --expect")
 
     def _path(self, cell: Cell, name: str) -> Path:
         more = (f"tiers{cell.tiers}",) if cell.tiers else ()

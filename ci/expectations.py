@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from attrs import frozen
 
+from evictable.ci.cells import Cell, Violation
+from evictable.ci.files import file_name, write_text
 from evictable.ci.jobs import Inconclusive, run_jobs
 from evictable.model.laws import LAW_BY_ID
 from evictable.model.trace import Trace, TraceError, read, write
@@ -17,7 +20,7 @@ from evictable.specs.errors import UsageError
 from evictable.specs.shrink import fault_of
 from evictable.specs.subjects.vllm import POLICIES
 
-_FIELDS = {"subject", "policy", "discipline", "law", "reason", "trace"}
+_FIELDS = ("subject", "policy", "discipline", "law", "reason", "trace")
 _STRICT = "strict"
 _FORMAT = (
     "[[expect]] tables with subject, policy, discipline, law, reason and trace (a path, from the file's folder), and "
@@ -74,13 +77,9 @@ def read_expectations(path: Path) -> tuple[Expectation, ...]:
 
 def _read_one(path: Path, number: int, entry: Any) -> Expectation:
     where = f"{path}: entry {number}"
-    if (
-        not isinstance(entry, dict)
-        or set(entry) - {_STRICT} != _FIELDS
-        or not all(isinstance(entry[name], str) for name in _FIELDS)
-        or not isinstance(entry.get(_STRICT, True), bool)
-    ):
-        raise UsageError(f"{where}: write {_FORMAT}")
+    wrong = _wrong_fields(entry)
+    if wrong is not None:
+        raise UsageError(f"{where}: {wrong}; write {_FORMAT}")
     for name, known in (("law", LAW_BY_ID), ("policy", POLICIES), ("discipline", DISCIPLINES)):
         if entry[name] not in known:
             raise UsageError(f"{where}: unknown {name} {entry[name]!r}; known: {', '.join(known)}")
@@ -97,6 +96,63 @@ def _read_one(path: Path, number: int, entry: Any) -> Expectation:
         read_trace(trace_path),
         entry.get(_STRICT, True),
     )
+
+
+def _wrong_fields(entry: Any) -> str | None:
+    """What is wrong with the fields of an entry, if anything is."""
+    if not isinstance(entry, dict):
+        return "not a table"
+    for name in _FIELDS:
+        if name not in entry:
+            return f"no {name}"
+        if not isinstance(entry[name], str):
+            return f"{name} is not a string"
+    if not isinstance(entry.get(_STRICT, True), bool):
+        return f"{_STRICT} is neither true nor false"
+    unknown = [name for name in entry if name not in (*_FIELDS, _STRICT)]
+    return f"unknown {unknown[0]}" if unknown else None
+
+
+def refuse_another_list(path: Path | None, read: Path | None) -> None:
+    """A list that is added to has to be read first. Raises `UsageError`."""
+    if path is not None and path != read and path.exists():
+        raise UsageError(f"{path} is there: give it as --expect, too, and only what it does not list is added")
+
+
+def add_expectations(path: Path, found: Iterable[tuple[Cell, Violation]], reason: str) -> int:
+    """Add an entry for each to the list in ``path``, which need not be there yet, and tell how many there were.
+
+    Their traces go into a folder beside it that is named like it. Raises `UsageError`.
+    """
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{path}: cannot be added to ({error}); name a list of known failures") from error
+    number = 0
+    for cell, violation in found:
+        trace = _unused(path.with_suffix("") / (file_name(*map(str, cell.key[:3]), violation.id) + ".jsonl"))
+        write_text(trace, violation.lines)
+        values = (*cell.key[:3], violation.law, reason, trace.relative_to(path.parent).as_posix())
+        lines += ["", "[[expect]]"] if lines else ["[[expect]]"]
+        lines += [f"{name} = {_toml_string(value)}" for name, value in zip(_FIELDS, values, strict=True)]
+        number += 1
+    if number:
+        write_text(path, lines)
+    return number
+
+
+def _unused(path: Path) -> Path:
+    """``path``, or one of that name with a number that is not there yet."""
+    number, free = 1, path
+    while free.exists():
+        number += 1
+        free = path.with_stem(f"{path.stem}-{number}")
+    return free
+
+
+def _toml_string(text: str) -> str:
+    # The escapes of JSON are among those of TOML.
+    return json.dumps(text, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def replay_expectations(known: Sequence[Expectation], profile: str, on_stale: Callable[[Expectation], None]) -> None:

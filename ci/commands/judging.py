@@ -89,6 +89,13 @@ from evictable.ci.commands.shared import (
     metavar="FILE",
     help="Known failures (TOML): each is replayed first, and fails the check only when it is stale.",
 )
+@click.option(
+    "--write-expect",
+    "known_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Add what breaks to that list, with its traces, to begin from or, with the same --expect, to go on.",
+)
 @JSON
 @click.option(
     "--html",
@@ -142,6 +149,7 @@ def check(
     max_tracker_size: int | None,
     tiers: int,
     expect_path: Path | None,
+    known_path: Path | None,
     json_path: Path | None,
     html_path: Path | None,
     trace_dir: Path,
@@ -160,7 +168,7 @@ def check(
       evictable check vllm==0.33.0 --discipline careless --html report.html
     """
     from evictable.ci.check import Check, CheckOptions
-    from evictable.ci.expectations import read_expectations
+    from evictable.ci.expectations import read_expectations, refuse_another_list
     from evictable.ci.github import on_github
     from evictable.ci.levels import disciplines_at, engines_at, refuse_combinations
     from evictable.specs.subjects import hosted
@@ -177,9 +185,10 @@ def check(
         tiers=tiers,
         store_threshold=store_threshold,
         max_tracker_size=max_tracker_size,
-        expects=expect_path is not None,
+        expects=expect_path is not None or known_path is not None,
         host=host,
     )
+    refuse_another_list(known_path, expect_path)
     return Check(
         CheckOptions(
             subjects=subject or ("impl",),
@@ -198,6 +207,7 @@ def check(
             expectations=() if expect_path is None else read_expectations(expect_path),
             json_path=json_path,
             html_path=html_path,
+            known_path=known_path,
             trace_dir=trace_dir,
             junit_path=junit_path,
             summary_path=summary_path,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -131,10 +132,10 @@ def test_an_entry_that_the_search_does_not_meet_is_no_error(evictable: Run, expe
         ({"policy": "fifo"}, "entry 1: unknown policy 'fifo'; known: lru, arc"),
         ({"discipline": "wild"}, "entry 1: unknown discipline 'wild'; known: contract, careless"),
         ({"reason": " "}, "entry 1: give a reason why this failure is accepted"),
-        ({"strict": "no"}, "entry 1: write [[expect]] tables with subject, policy"),
+        ({"strict": "no"}, "entry 1: strict is neither true nor false; write [[expect]] tables with subject, policy"),
         (
             {"until": "never"},
-            "entry 1: write [[expect]] tables with subject, policy, discipline, law, reason and trace",
+            "entry 1: unknown until; write [[expect]] tables with subject, policy, discipline, law, reason and trace",
         ),
     ],
 )
@@ -153,8 +154,9 @@ def test_a_bad_entry(change: dict[str, str], problem: str, at_once: Run, expect:
         ("\N{SNOWMAN}".encode("utf-16"), "not TOML ("),
         ("expect = 3\n", "write [[expect]] tables with "),
         ("[[expected]]\n", "write [[expect]] tables with "),
-        ("expect = [3]\n", "entry 1: write [[expect]] tables with "),
-        ("[[expect]]\nlaw = 3\n", "entry 1: write [[expect]] tables with "),
+        ("expect = [3]\n", "entry 1: not a table; write [[expect]] tables with "),
+        ("[[expect]]\nlaw = 'answer'\n", "entry 1: no subject; write [[expect]] tables with "),
+        ("[[expect]]\nsubject = 3\n", "entry 1: subject is not a string; write [[expect]] tables with "),
     ],
 )
 def test_a_list_that_is_none(content: str | bytes, problem: str, at_once: Run, expect: Path) -> None:
@@ -183,3 +185,38 @@ def test_a_trace_that_kills_its_subject_is_inconclusive(evictable: Run, expect: 
         f"evictable: {path}: cannot be replayed on factories:Exiting: the process of the subject ended with 0: "
         "it said nothing\n"
     ) == done.stderr
+
+
+def test_a_list_is_written_and_excuses_what_is_in_it(evictable: Run, folder: Path) -> None:
+    known = folder / "lists" / "known.toml"
+    found = evictable("check", "factories:Leaking", "--write-expect", known, *FEW)
+    assert 1 == found.returncode
+    assert f"{known}: 2 added; give each a reason, and the file as --expect" in found.stderr
+    assert 0 == evictable("check", "factories:Leaking", "--expect", known, *FEW).returncode
+    entries = tomllib.loads(known.read_text())["expect"]
+    assert {"drains", "slots-conserved"} == {one["law"] for one in entries}
+    assert {True} == {(known.parent / one["trace"]).is_file() for one in entries}
+    stale = evictable("check", "factories:Good", "--expect", renamed(known, "factories:Good"), *FEW)
+    assert 3 == stale.returncode
+
+
+def test_a_list_is_gone_on_with(evictable: Run, expect: Path) -> None:
+    """Only what it does not have is added, and what it has stays as it is written."""
+    before = expect.read_text()
+    both = ("--expect", expect, "--write-expect", expect)
+    again = evictable("check", "factories:Sharing", *both, *FEW)
+    assert (0, before) == (again.returncode, expect.read_text())
+    assert f"{expect}: 0 added; " in again.stderr
+    assert 1 == evictable("check", "factories:Leaking", *both, *FEW).returncode
+    assert expect.read_text().startswith(before)
+    subjects = [one["subject"] for one in tomllib.loads(expect.read_text())["expect"]]
+    assert ["factories:Sharing", "factories:Leaking", "factories:Leaking"] == subjects
+    alone = evictable("check", "factories:Sharing", "--write-expect", expect, *FEW)
+    (line,) = alone.stderr.splitlines()
+    assert 2 == alone.returncode
+    assert f"evictable: {expect} is there: give it as --expect, too, and only what it does not list is added" == line
+
+
+def renamed(path: Path, subject: str) -> Path:
+    path.write_text(path.read_text().replace("factories:Leaking", subject))
+    return path
