@@ -32,6 +32,8 @@ class Violation:
     """What raised in the last call: ``policy.insert in prepare_store``."""
     reason: str | None = None
     """Why it is expected, if it is."""
+    shared: bool = False
+    """A baseline breaks it by the same calls, which is why it is expected."""
 
     @property
     def trace(self) -> Trace | PolicyTrace:
@@ -39,8 +41,8 @@ class Violation:
 
     @property
     def id(self) -> str:
-        """The law, and where a fault broke it, which."""
-        return self.law if self.fault is None else f"{self.law} ({self.fault})"
+        """The law; where a fault broke it, which; and whether the baseline breaks it, too."""
+        return self.law + ("" if self.fault is None else f" ({self.fault})") + (" (shared)" if self.shared else "")
 
     @property
     def detail(self) -> str:
@@ -59,7 +61,7 @@ class Violation:
     @classmethod
     def of(cls, record: Mapping[str, Any]) -> Violation:
         """From a worker's ``finding``."""
-        broken, found_after = record["broken"], record["found_after"]
+        broken, found_after, baseline = record["broken"], record["found_after"], record.get("baseline")
         return cls(
             law=record["law"],
             sentence=broken["sentence"],
@@ -70,6 +72,8 @@ class Violation:
             seconds=found_after["seconds"],
             lines=record["trace"],
             fault=record.get("fault"),
+            reason=None if baseline is None else f"{baseline} breaks it by the same calls",
+            shared=baseline is not None,
         )
 
     def record(self) -> dict[str, Any]:

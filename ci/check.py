@@ -55,6 +55,8 @@ class CheckOptions:
     html_path: Path | None = None
     known_path: Path | None = None
     """A list of known failures that gets those added to it that it does not have."""
+    baseline: str | None = None
+    """A subject: what it breaks by the same calls is expected."""
 
 
 @define
@@ -68,6 +70,7 @@ class Check:
     stale: list[Expectation] = field(factory=list)
     unwritten: list[str] = field(factory=list)
     interrupted: bool = False
+    baseline: str | None = None
 
     def run(self) -> int:
         """Search every cell, report, and return the exit code.
@@ -75,6 +78,8 @@ class Check:
         Raises `UsageError` and `Inconclusive`, both before anything was searched.
         """
         names = [subjects.prepare(name, self._say) for name in dict.fromkeys(self.options.subjects)]
+        if self.options.baseline is not None:
+            self.baseline = subjects.prepare(self.options.baseline, self._say)
         self.cells = [
             Cell(name, policy, discipline, self.options.profile, self.options.tiers, self.options.level)
             for name in names
@@ -146,6 +151,7 @@ class Check:
                 "store_threshold": options.store_threshold,
                 "max_tracker_size": options.max_tracker_size,
                 "tiers": options.tiers,
+                "baseline": self.baseline,
                 "all_disciplines": len(options.disciplines) > 1,
             }
             for cell in self.cells
@@ -159,7 +165,7 @@ class Check:
             cell = self.cells[index]
             violation = cell.take(record)
             if violation is not None:
-                violation.reason = expected.get((*cell.key, violation.law, violation.fault))
+                violation.reason = violation.reason or expected.get((*cell.key, violation.law, violation.fault))
             if live is None:
                 self._log(cell, record)
 

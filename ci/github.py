@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from evictable.ci.cells import Cell, Violation
 from evictable.ci.expectations import Expectation, told_of_stale
-from evictable.ci.report import Asked, brief, by_length, count_calls, replay_command, search_command
+from evictable.ci.report import Asked, broken_laws, count_calls, replay_command, search_command
 from evictable.ci.verdicts import ERROR, FAILED, SEARCH, verdicts
 
 _WHERE_ACTIONS_RUN = "GITHUB_ACTIONS"
@@ -30,7 +30,7 @@ def markdown(cells: Sequence[Cell], stale: Sequence[Expectation], asked: Asked) 
     yield "| subject | policy | discipline | tiers | verdict | calls | laws broken (calls) |"
     yield "|---|---|---|--:|---|--:|---|"
     for cell in cells:
-        laws = ", ".join(brief(one) for one in {one.law: one for one in reversed(by_length(cell))}.values())
+        laws = ", ".join(broken_laws(cell))
         parts = (cell.subject, cell.policy, cell.discipline, cell.tiers, cell.told, f"{cell.steps:,}", laws)
         yield "| " + " | ".join(_cell(str(part)) for part in parts) + " |"
     for cell in cells:

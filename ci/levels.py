@@ -31,6 +31,7 @@ def refuse_combinations(
     store_threshold: int,
     max_tracker_size: int | None,
     expects: bool,
+    baseline: str | None,
     host: str | None,
 ) -> None:
     """Raises `UsageError` for options of which one means nothing beside the other."""
@@ -45,6 +46,7 @@ def refuse_combinations(
             "--store-threshold": store_threshold > 1,
             "--max-tracker-size": max_tracker_size is not None,
             "--expect": expects,
+            "--baseline": baseline is not None,
         }
         given = [option for option, is_given in options.items() if is_given]
         if given:

@@ -109,11 +109,11 @@ def remarks_on(cell: Cell) -> list[str]:
 
 
 def broken_laws(cell: Cell) -> list[str]:
-    """Each broken law with the calls of its shortest counterexample, shortest first."""
-    shortest: dict[str, Violation] = {}
-    for violation in by_length(cell):
-        shortest.setdefault(violation.law, violation)
-    return [brief(violation) for violation in shortest.values()]
+    """Each broken law with the calls of its shortest counterexample: of the unexpected ones, if there are any."""
+    shown: dict[str, Violation] = {}
+    for violation in sorted(by_length(cell), key=lambda one: one.reason is not None):
+        shown.setdefault(violation.law, violation)
+    return [brief(violation) for violation in by_length(cell) if shown[violation.law] is violation]
 
 
 def exercise_of(cell: Cell) -> str:

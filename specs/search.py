@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
 
 from attrs import define, evolve, field, frozen
 
+from evictable.model.calls import Call
 from evictable.model.laws import LAWS
 from evictable.specs.budget import Budget
 from evictable.specs.callers import scheduler
@@ -78,6 +80,9 @@ class Task:
     seed: int = 0
     vary_capacity: bool = True
     vary_tracker: bool = False
+    also_breaks: Callable[[Setup, Sequence[Call]], Collection[str]] | None = None
+    """The laws that the same calls break on a baseline, if there is one: these are found, each for itself, and what is
+    broken here alone."""
 
 
 @frozen
@@ -88,15 +93,17 @@ class Finding:
     engine: str
     steps: int
     seconds: float
+    shared: bool = False
+    """The baseline breaks it by the same calls."""
 
     @property
     def id(self) -> str:
-        """The law; and where it was broken by a fault, which."""
-        return _id(self.counterexample.law, self.counterexample.fault)
+        """The law; where it was broken by a fault, which; and whether the baseline breaks it, too."""
+        return _id(self.counterexample.law, self.counterexample.fault, self.shared)
 
 
-def _id(law: str, fault: str | None) -> str:
-    return law if fault is None else f"{law} ({fault})"
+def _id(law: str, fault: str | None, shared: bool) -> str:
+    return law + ("" if fault is None else f" ({fault})") + (" (shared)" if shared else "")
 
 
 @define
@@ -283,7 +290,8 @@ class Search:
     def _shrink(self, session: Session, law: str, engine: str) -> None:
         calls = [record.call for record in session.records]
         fault = fault_of(calls)
-        of = _id(law, fault)
+        shared = self._is_shared(law, session.setup, calls)
+        of = _id(law, fault, shared)
         known = self.findings.get(of)
         if known is not None:
             tries = self._tries.get(of, 0)
@@ -295,7 +303,8 @@ class Search:
                 return
             self._tries[of] = tries + 1
         task = self.task
-        shrinker = Shrinker(task.kind, task.profile, task.discipline, law, fault)
+        own = None if shared or task.also_breaks is None else partial(self._is_shared, law)
+        shrinker = Shrinker(task.kind, task.profile, task.discipline, law, fault, unless=own)
         smallest = shrinker.shrink(session.setup, calls)
         if known is not None:
             self._played += shrinker.played
@@ -306,13 +315,18 @@ class Search:
             self._keep(evolve(smallest, law=broken.law.id), engine)
 
     def _keep(self, counterexample: Counterexample, engine: str) -> None:
-        of = _id(counterexample.law, counterexample.fault)
+        shared = self._is_shared(counterexample.law, counterexample.setup, counterexample.calls)
+        of = _id(counterexample.law, counterexample.fault, shared)
         known = self.findings.get(of)
         if known is None:
-            found = Finding(counterexample, engine, self.steps, self.seconds)
+            found = Finding(counterexample, engine, self.steps, self.seconds, shared)
         elif counterexample.size < known.counterexample.size:
             found = evolve(known, counterexample=counterexample)
         else:
             return
         self.findings[of] = found
         self.on_finding(found)
+
+    def _is_shared(self, law: str, setup: Setup, calls: Sequence[Call]) -> bool:
+        also_breaks = self.task.also_breaks
+        return also_breaks is not None and law in also_breaks(setup, calls)

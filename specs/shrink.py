@@ -7,7 +7,7 @@ if its caller keeps the promises of the discipline and the law breaks at the ver
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from attrs import define, evolve, frozen
 
@@ -80,6 +80,8 @@ class Shrinker:
     """As `Counterexample.fault`: a law may be broken in several places, each for itself."""
     ends_in: str | None = None
     """The call that is to break it, where it matters which."""
+    unless: Callable[[Setup, Sequence[Call]], bool] | None = None
+    """Calls that do not count, though they break it: whoever else they break it for is asked."""
     most_tries: int = 4000
     most_played: int = 40_000
     """Calls, over all candidates: a long sequence may not be tried as often as a short one."""
@@ -127,7 +129,8 @@ class Shrinker:
             return None
         if self.ends_in is not None and session.records[-1].call.name != self.ends_in:
             return None
-        return Counterexample(self.law, setup, self.profile, tuple(session.records), session.broken)
+        found = Counterexample(self.law, setup, self.profile, tuple(session.records), session.broken)
+        return None if self.unless is not None and self.unless(setup, found.calls) else found
 
     # --- passes: each tries smaller neighbours of the best so far ---
 

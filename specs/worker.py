@@ -13,7 +13,7 @@ import signal
 import sys
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -23,6 +23,7 @@ from attrs import asdict, evolve
 from evictable.model import trace as traces
 from evictable.model.calls import Call, Outcome
 from evictable.specs import subjects
+from evictable.specs.baseline import Baseline
 from evictable.specs.budget import Budget
 from evictable.specs.callers.disciplines import CONTRACT, HOSTILE
 from evictable.specs.callers.workload import Tally, Workload, read_requests
@@ -47,10 +48,22 @@ from evictable.specs.watch import Watch
 
 def check(job: Mapping[str, Any], send: Send) -> None:
     """Search one subject under one policy, profile and discipline."""
-    examine(subjects.load(job["subject"]), job, send)
+    loaded = subjects.load(job["subject"])
+    if job.get("baseline") is None:
+        examine(loaded, job, send)
+        return
+    with closing(Baseline.start(job["baseline"], job["profile"])) as baseline:
+        examine(loaded, job, send, baseline=baseline)
 
 
-def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded: bool = True) -> None:
+def examine(
+    loaded: SubjectKind,
+    job: Mapping[str, Any],
+    send: Send,
+    *,
+    guarded: bool = True,
+    baseline: Baseline | None = None,
+) -> None:
     """The same of a subject that is loaded. ``guarded`` ends this process when a call does not come back."""
     pace = Pace()
 
@@ -89,6 +102,7 @@ def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded:
         job["seed"],
         vary_capacity=capacity is None,
         vary_tracker=threshold > 1 and tracker is None,
+        also_breaks=None if baseline is None else partial(baseline.breaks, loaded, job["discipline"]),
     )
     first = loaded.make(setup)
     inside = first.snapshot(()) is not None
@@ -113,6 +127,7 @@ def examine(loaded: SubjectKind, job: Mapping[str, Any], send: Send, *, guarded:
                 "law": found.law,
                 "fault": found.fault,
                 "broken": broken_record(found.difference_of()),
+                "baseline": baseline.name if baseline is not None and finding.shared else None,
                 "also": [broken.law.id for broken in found.broken if broken.law.id != found.law],
                 "engine": finding.engine,
                 "found_after": {"steps": finding.steps, "seconds": round(finding.seconds, 3)},

@@ -96,6 +96,11 @@ from evictable.ci.commands.shared import (
     metavar="FILE",
     help="Add what breaks to that list, with its traces, to begin from or, with the same --expect, to go on.",
 )
+@click.option(
+    "--baseline",
+    metavar="SUBJECT",
+    help="What this one breaks by the same calls is expected: only defects that it does not have fail the check.",
+)
 @JSON
 @click.option(
     "--html",
@@ -150,6 +155,7 @@ def check(
     tiers: int,
     expect_path: Path | None,
     known_path: Path | None,
+    baseline: str | None,
     json_path: Path | None,
     html_path: Path | None,
     trace_dir: Path,
@@ -186,6 +192,7 @@ def check(
         store_threshold=store_threshold,
         max_tracker_size=max_tracker_size,
         expects=expect_path is not None or known_path is not None,
+        baseline=baseline,
         host=host,
     )
     refuse_another_list(known_path, expect_path)
@@ -208,6 +215,7 @@ def check(
             json_path=json_path,
             html_path=html_path,
             known_path=known_path,
+            baseline=baseline,
             trace_dir=trace_dir,
             junit_path=junit_path,
             summary_path=summary_path,

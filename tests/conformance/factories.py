@@ -51,6 +51,14 @@ class Leaking(CPUOffloadingManager):
             self._free_list.pop()
 
 
+class LeakingAndSharing(Leaking):
+    """Also takes a slot for free after a load."""
+
+    def complete_load(self, keys, req_context):
+        super().complete_load(keys, req_context)
+        self._free_list.append(0)
+
+
 class Quiet(CPUOffloadingManager):
     """Has no events to enable, and must not be asked for any."""
 

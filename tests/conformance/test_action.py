@@ -135,15 +135,28 @@ def test_several_subjects_and_a_host(runner: Runner) -> None:
     }
 
 
+def test_what_a_baseline_breaks_does_not_fail(runner: Runner) -> None:
+    runner.inputs |= {"subject": "factories:Leaking", "baseline": "factories:Leaking"}
+    done = runner.step(CHECK)
+    assert (0, "skipped") == (done.returncode, cases(runner.folder)["drains"])
+    runner.inputs["baseline"] = "impl"
+    assert 1 == runner.step(CHECK).returncode
+
+
 def test_the_key_of_the_cache_names_the_releases(runner: Runner) -> None:
     keys = []
-    for subject, host in (("impl", ""), ("vllm==0.33 impl", ""), ("strangers:Lfu", "vllm==0.33.0")):
-        runner.inputs |= {"subject": subject, "host": host}
+    for subject, host, baseline in (
+        ("impl", "", ""),
+        ("vllm==0.33 impl", "", ""),
+        ("strangers:Lfu", "vllm==0.33.0", ""),
+        ("vllm:.", "", "vllm==0.33.0"),
+    ):
+        runner.inputs |= {"subject": subject, "host": host, "baseline": baseline}
         done = runner.step(CACHE)
         assert (0, "") == (done.returncode, done.stderr)
         keys.append(runner.told("GITHUB_OUTPUT").splitlines()[-1])
     assert all(re.fullmatch(r"key=evictable-releases-[0-9a-f]{16}", key) for key in keys)
-    assert keys[0] != keys[1] == keys[2]
+    assert keys[0] != keys[1] == keys[2] == keys[3]
     assert f"EVICTABLE_CACHE={runner.folder}/temp/evictable" in runner.told("GITHUB_ENV").splitlines()
 
 

@@ -217,6 +217,38 @@ def test_a_list_is_gone_on_with(evictable: Run, expect: Path) -> None:
     assert f"evictable: {expect} is there: give it as --expect, too, and only what it does not list is added" == line
 
 
+def test_what_a_baseline_breaks_by_the_same_calls_is_expected(evictable: Run) -> None:
+    same = evictable("check", "factories:Leaking", "--baseline", "factories:Leaking", *FEW)
+    assert (0, "1 violate as expected") == (same.returncode, same.stdout.splitlines()[-1])
+    because = "known: drains broken by factories:Leaking lru contract, 3 calls: factories:Leaking breaks it by the same"
+    assert f"{because} calls" in same.stdout.splitlines()
+    right = evictable("check", "factories:Leaking", "--baseline", "impl", *FEW)
+    assert 1 == right.returncode
+    assert "known: " not in right.stdout
+
+
+def test_beside_what_a_baseline_breaks_the_subjects_own_is_shown(evictable: Run, folder: Path) -> None:
+    """Though the same law is broken in fewer calls by what both do."""
+    done = evictable(
+        "check", "factories:LeakingAndSharing", "--baseline", "factories:Leaking", *FEW, "--summary", "s.md"
+    )
+    assert 1 == done.returncode
+    (told,) = (line for line in done.stdout.splitlines() if line.startswith("broken by "))
+    assert re.search(r" drains \(3\) expected, .*slots-conserved \([6-9]\)(,|$)", told)
+    assert "slots-conserved broken by factories:LeakingAndSharing lru contract: slots of resident" in done.stdout
+    assert re.search(r"^\d+ +complete_load\(.*\n +expected", done.stdout, re.M)
+    assert "known: slots-conserved broken by factories:LeakingAndSharing lru contract, 3 calls: " in done.stdout
+    assert re.search(r"slots-conserved \([6-9]\)[, ]", (folder / "s.md").read_text())
+
+
+def test_a_baseline_that_is_none(evictable: Run) -> None:
+    done = evictable("check", "factories:Good", "--baseline", "factories:Nothing", *FEW)
+    assert 2 == done.returncode
+    last = done.stderr.splitlines()[-1]
+    assert last.startswith("evictable: baseline factories:Nothing: ")
+    assert "Traceback" not in done.stderr
+
+
 def renamed(path: Path, subject: str) -> Path:
     path.write_text(path.read_text().replace("factories:Leaking", subject))
     return path

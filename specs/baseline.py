@@ -1,0 +1,113 @@
+"""A baseline: another subject that makes the same calls. What they break there, too, is not the subject's own doing.
+
+A process can hold one tree of vLLM, so the baseline lives in a child, ``python -m evictable.specs.baseline``. Both
+sides say JSON, a line each: first its name, then the lines of a trace, answered with the laws that its calls break.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from attrs import define, frozen
+
+from evictable.model import trace as traces
+from evictable.model.calls import Call
+from evictable.specs import subjects
+from evictable.specs.counterexamples import head_of, replay, setup_of
+from evictable.specs.errors import LawlessDifference, UsageError
+from evictable.specs.jobs import profile_of
+from evictable.specs.subjects.base import Setup, SubjectKind
+from evictable.specs.subjects.children import Child, Garbled, Gone, Silent
+from evictable.specs.subjects.stdio import Hung
+
+STARTING = 60.0
+"""Seconds that a baseline may take to be loaded."""
+PATIENCE = 30.0
+"""Seconds for all calls of a trace."""
+
+
+@define(eq=False)
+class Baseline:
+    """Tells which laws some calls break on the subject of that name. Raises `UsageError` if it cannot."""
+
+    name: str
+    _child: Child
+
+    @classmethod
+    def start(cls, name: str, profile: str = "auto") -> Baseline:
+        """``profile``: ``auto`` for the baseline's own, or a profile's name."""
+        try:
+            child = Child((sys.executable, "-m", "evictable.specs.baseline"))
+        except OSError as error:
+            raise UsageError(f"baseline {name}: no process can be started ({error.strerror})") from error
+        baseline = cls(name, child)
+        baseline._ask({"subject": name, "profile": profile, "path": sys.path}, STARTING)
+        return baseline
+
+    def breaks(self, kind: SubjectKind, discipline: str, setup: Setup, calls: Iterable[Call]) -> frozenset[str]:
+        """The ids of the laws that ``calls``, made of ``kind``, break here at the first one that breaks any."""
+        head = head_of(kind, setup, kind.profile(setup.policy), discipline)
+        lines = list(traces.write(traces.Trace(head, tuple(traces.Entry(call) for call in calls))))
+        return frozenset(self._ask({"trace": lines}, PATIENCE)["broken"])
+
+    def close(self) -> None:
+        self._child.end()
+
+    def _ask(self, question: Mapping[str, Any], patience: float) -> Mapping[str, Any]:
+        try:
+            answer: Mapping[str, Any] = json.loads(self._child.ask(json.dumps(question).encode() + b"\n", patience))
+        except (Gone, Silent, Garbled, OSError) as error:
+            raise UsageError(f"baseline {self.name}: {error}; leave out --baseline, or name another") from error
+        if "error" in answer:
+            self.close()
+            raise UsageError(f"baseline {answer['error']}")
+        return answer
+
+
+@frozen
+class _Judge:
+    """The child's side."""
+
+    kind: SubjectKind
+    profile: str
+
+    def laws_broken(self, lines: Sequence[str]) -> list[str]:
+        """Of no setup that it cannot be built for, and by no call that no law is about."""
+        trace = traces.read(lines)
+        setup = setup_of(trace.head)
+        try:
+            profile = profile_of(self.profile, self.kind.profile(setup.policy))
+            session, _ = replay(self.kind, setup, profile, trace.calls, trace.head)
+        except (UsageError, LawlessDifference, Hung):
+            return []
+        return [broken.law.id for broken in session.broken]
+
+
+def main() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)  # what a subject prints is no answer
+
+    def answer(record: Mapping[str, Any]) -> None:
+        answers.write(json.dumps(record) + "\n")
+        answers.flush()
+
+    asked = json.loads(sys.stdin.readline())
+    sys.path.extend(place for place in asked["path"] if place not in sys.path)
+    try:
+        judge = _Judge(subjects.load(asked["subject"]), asked["profile"])
+    except UsageError as error:
+        answer({"error": " ".join(str(error).split())})
+        return
+    answer({"subject": judge.kind.name})
+    for line in sys.stdin:
+        answer({"broken": judge.laws_broken(json.loads(line)["trace"])})
+
+
+if __name__ == "__main__":
+    main()
