@@ -44,15 +44,36 @@ _CELLS = pytest.StashKey[dict[Any, "Cell"]]()
 
 def check_options(config: pytest.Config) -> None:
     """Raises `pytest.UsageError` for a value that no search takes."""
+    given = {name: config.getoption(f"evictable_{name}") for name in ("profile", "max_time", "max_calls")}
+    wrong = _wrong_value(given)
+    if wrong is not None:
+        name, problem = wrong
+        raise pytest.UsageError(f"--evictable-{name.replace('_', '-')}: {problem}")
+
+
+def check_settings(cls: type[Conformance]) -> None:
+    """Raises `pytest.Collector.CollectError` likewise, for the attributes of a class."""
+    given = {name: getattr(cls, name) for name in ("profile", "max_time", "max_calls")}
+    wrong = _wrong_value(given)
+    disciplines = cls.disciplines
+    if isinstance(disciplines, str) or not all(one in DISCIPLINES for one in disciplines):
+        wrong = "disciplines", f"{disciplines!r}; give a tuple of {', '.join(DISCIPLINES)}"
+    if wrong is not None:
+        name, problem = wrong
+        raise pytest.Collector.CollectError(f"{cls.__name__}.{name}: {problem}")
+
+
+def _wrong_value(given: Mapping[str, Any]) -> tuple[str, str] | None:
+    """The name of a setting that no search takes, and what is wrong with it."""
     from evictable.model.profiles import PROFILES
 
-    profile = config.getoption("evictable_profile")
-    if profile not in ("auto", *PROFILES):
-        raise pytest.UsageError(f"--evictable-profile: unknown profile {profile!r}; known: auto, {', '.join(PROFILES)}")
-    for option in ("evictable_max_time", "evictable_max_calls"):
-        given = config.getoption(option)
-        if given is not None and given <= 0:
-            raise pytest.UsageError(f"--{option.replace('_', '-')} is {given}; give more than 0")
+    if given["profile"] not in ("auto", *PROFILES):
+        return "profile", f"unknown profile {given['profile']!r}; known: auto, {', '.join(PROFILES)}"
+    for name in ("max_time", "max_calls"):
+        value = given[name]
+        if value is not None and not (isinstance(value, (int, float)) and value > 0):
+            return name, f"{value!r}; give a number above 0"
+    return None
 
 
 def cases(discipline: str) -> list[Case]:
@@ -167,7 +188,10 @@ class Conformance:
             (type(self), evictable_case.discipline),
             lambda: self._search(request.config, whose, evictable_case.discipline),
         )
-        settle(cell, evictable_case.law, self.profile, lambda path: _replay_command(whose, path))
+        # From where pytest was called, as the trace is; ids are from its root directory.
+        file = os.path.relpath(request.node.path, request.config.invocation_params.dir)
+        here = "::".join((file, *whose.split("::")[1:]))
+        settle(cell, evictable_case.law, self.profile, lambda path: _replay_command(here, path))
 
     def _search(self, config: pytest.Config, whose: str, discipline: str) -> Cell:
         from evictable.ci.cells import Cell
@@ -197,11 +221,13 @@ class Conformance:
         from evictable.ci.expectations import read_trace
         from evictable.ci.report import as_text, show_broken, show_trace
         from evictable.specs.counterexamples import replay, setup_of
+        from evictable.specs.jobs import profile_of
         from evictable.specs.records import broken_record
 
         trace, kind = read_trace(path), self.subject(whose)
-        head = evolve(trace.head, subject=whose, profile=self.profile, events=trace.head.events and kind.events)
-        session, played = replay(kind, setup_of(head), self.profile, trace.calls, head)
+        profile = profile_of(self.profile, kind.profile(trace.head.policy))
+        head = evolve(trace.head, subject=whose, profile=profile, events=trace.head.events and kind.events)
+        session, played = replay(kind, setup_of(head), profile, trace.calls, head)
         if session.broken:
             broken = [broken_record(one) for one in session.broken]
             shown = as_text(lambda out: (show_trace(out, played), show_broken(out, broken))[-1])
@@ -242,12 +268,10 @@ class PolicyConformance(Conformance):
 
 
 def cases_for(config: pytest.Config, cls: type[Conformance]) -> list[Any]:
-    """The parameters of ``test_law`` of a class."""
+    """The parameters of ``test_law`` of a class. Raises as `check_settings` does."""
     if config.getoption("evictable_replay"):
         return [pytest.param(Case("", REPLAY), id=REPLAY)]
-    unknown = [one for one in cls.disciplines if one not in DISCIPLINES]
-    if unknown or isinstance(cls.disciplines, str):
-        raise pytest.UsageError(f"{cls.__name__}.disciplines is a tuple of {', '.join(DISCIPLINES)}")
+    check_settings(cls)
     return [
         pytest.param(
             case, id=f"{discipline}-{case.law}", marks=grouped(config, f"{cls.__module__}.{cls.__name__}", discipline)

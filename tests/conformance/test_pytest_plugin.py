@@ -96,7 +96,7 @@ def test_no_verdict_is_no_pass(project: pytest.Pytester) -> None:
     [
         (["--evictable-subject=nonsense"], "ERROR: unknown subject 'nonsense': a subject is impl, *"),
         (["--evictable-subject=impl", "--evictable-profile=x"], "ERROR: --evictable-profile: unknown profile 'x'*"),
-        (["--evictable-subject=impl", "--evictable-max-time=0"], "ERROR: --evictable-max-time is 0.0; give more *"),
+        (["--evictable-subject=impl", "--evictable-max-time=0"], "ERROR: --evictable-max-time: 0.0; give a *"),
         (["--evictable-subject=impl", "--evictable-host=impl"], "ERROR: impl: --host takes in a cache policy class*"),
     ],
 )
@@ -141,6 +141,38 @@ def test_classes_to_inherit(project: pytest.Pytester) -> None:
     replayed = run(project, *shlex.split(command))
     replayed.assert_outcomes(failed=1)
     replayed.stdout.fnmatch_lines(["*broken: slots of resident blocks and free slots are disjoint*"])
+
+
+def test_the_replay_command_is_for_where_pytest_was_called(
+    project: pytest.Pytester, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids of tests are from the root of the project, files are not."""
+    (project.path / "pytest.ini").write_text("[pytest]\npythonpath = .\n")
+    inner = project.mkdir("inner")
+    (inner / "test_mine.py").write_text(CLASSES)
+    monkeypatch.chdir(inner)
+    done = run(project, CALLS, "test_mine.py::TestManager")
+    (command, *_) = re.findall(r"replay    pytest (.*)", done.stdout.str())
+    assert command.startswith("test_mine.py::TestManager ")
+    run(project, *shlex.split(command)).assert_outcomes(failed=1)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ("disciplines = 'contract'", "disciplines: 'contract'; give a tuple of contract, careless, hostile"),
+        ("disciplines = ('contract', 'wild')", "disciplines: ('contract', 'wild'); give a tuple of contract, *"),
+        ("profile = 'lru-evictible'", "profile: unknown profile 'lru-evictible'; known: auto, lru-scan, *"),
+        ("max_calls = 0", "max_calls: 0; give a number above 0"),
+        ("max_time = '3'", "max_time: '3'; give a number above 0"),
+    ],
+)
+def test_a_wrong_setting_of_a_class_is_one_line(setting: str, message: str, project: pytest.Pytester) -> None:
+    project.makepyfile(test_mine=f"{CLASSES}\nclass TestWrong(TestPolicy):\n    {setting}\n")
+    done = run(project, CALLS, "test_mine.py::TestWrong")
+    assert pytest.ExitCode.INTERRUPTED == done.ret
+    done.stdout.fnmatch_lines([f"TestWrong.{message.replace('[', '[[]')}"])
+    done.stdout.no_fnmatch_line("*pluggy*")
 
 
 def test_a_trace_that_conforms_passes(project: pytest.Pytester) -> None:
