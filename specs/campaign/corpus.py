@@ -40,8 +40,8 @@ def extensions(
     waiting = list(parents)
     while parents and not budget.spent:
         one = Random(draw.getrandbits(64))
+        as_it_is = bool(waiting) or one.random() < 0.1
         parent = waiting.pop() if waiting else one.choice(parents)
-        as_it_is = len(waiting) > 0 or one.random() < 0.1
         made = parent.calls if as_it_is else altered(one, parent.calls, one.choice(parents).calls)
         session = begin(kind, _setup(one, setup, parent, kind, capacity), profile, discipline)
         for call in made:

@@ -55,6 +55,10 @@ class Place:
         """Whether a trace of the one can be played on the other."""
         return (self.level, bool(self.tiers)) == (other.level, bool(other.tiers))
 
+    def can_break(self, fault: str | None) -> bool:
+        """Whether what ``fault`` broke, or no fault did, can be met here."""
+        return (fault is None) or self.discipline == HOSTILE
+
 
 def places_of(
     subjects: Sequence[str],

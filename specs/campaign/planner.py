@@ -30,6 +30,10 @@ TRIES = 2
 SHORT = 4
 """Calls of a shrunk finding that is not worth another try."""
 PARENTS = 8
+FROM_ELSEWHERE = 16
+"""Findings of other places that a unit tries at most, beside its parents: each is a few calls."""
+EVEN = 0.5
+"""The part of the units that goes to the place that has had fewest, and not to where much was new."""
 MOST_OF_CORPUS = 512
 """Traces that are kept of a place: the oldest, which others began with, give way to newer ones."""
 CAPACITIES = (1, 2, 3, 4, 6, 8, 16)
@@ -107,6 +111,8 @@ class _Site:
     corpus: deque[tuple[str, ...]] = field(factory=lambda: deque(maxlen=MOST_OF_CORPUS))
     novelty: float = 0.0
     """Features that were new, of late."""
+    turns: int = 0
+    """Units that searched it."""
     next_scope: int = 0
     num_scopes: int | None = None
     open: bool = True
@@ -220,7 +226,10 @@ class Planner:
             sites = [site for site in self._sites.values() if site.open and site.engines()]
             if not sites:
                 return None
-            (site,) = draw.choices(sites, [1 + min(site.novelty, 4 * len(sites)) for site in sites])
+            if draw.random() < EVEN:
+                site = min(sites, key=lambda one: one.turns)
+            else:
+                (site,) = draw.choices(sites, [1 + min(one.novelty, 4 * len(sites)) for one in sites])
             engines = site.engines()
             (engine,) = draw.choices(engines, [WEIGHTS[engine] for engine in engines])
         scope = site.next_scope
@@ -248,23 +257,27 @@ class Planner:
         site = self._sites[place]
         if (place, engine) in self._first:
             self._first.remove((place, engine))
+        site.turns += 1
         if engine == EXHAUSTIVE:
             site.next_scope += 1
 
     def _parents(self, draw: Random, site: _Site) -> Iterator[tuple[str, ...]]:
-        """Traces of the place, now and then of another, and of what was found elsewhere and not yet here."""
+        """What was found elsewhere and not here, then traces of the place, now and then of another."""
+        place = site.place
+        others = [one for one in self._sites.values() if one.corpus and one.place.resembles(place)]
+        found = [
+            one
+            for (elsewhere, _), one in self.findings.found.items()
+            if elsewhere != place and place.resembles(elsewhere) and place.level != POLICY
+        ]
+        unknown = [one for one in found if place.can_break(one.fault) and (place, one.shape) not in self.findings.found]
+        for one in draw.sample(unknown, min(FROM_ELSEWHERE, len(unknown))):
+            yield tuple(one.trace)
         for _ in range(PARENTS):
-            others = [one for one in self._sites.values() if one.corpus and one.place.resembles(site.place)]
-            found = [
-                one
-                for (place, _), one in self.findings.found.items()
-                if place != site.place and place.resembles(site.place) and place.level != POLICY
-            ]
-            unknown = [one for one in found if (site.place, one.shape) not in self.findings.found]
             chance = draw.random()
-            if chance < 0.3 and found:
-                yield tuple(draw.choice(unknown or found).trace)
-            elif chance < 0.45 and others:
+            if chance < 0.15 and found:
+                yield tuple(draw.choice(found).trace)
+            elif chance < 0.3 and others:
                 yield draw.choice(draw.choice(others).corpus)
             else:
                 yield draw.choice(site.corpus)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import islice
 from random import Random
 
 import pytest
@@ -64,8 +65,10 @@ def test_one_seed_and_a_budget_of_calls_are_one_run() -> None:
 def test_the_parents_are_played_as_they_are_first() -> None:
     made = (Call(calls.ON_NEW_REQUEST, request="r1"), STORE)
     parents = [Trace(Head(2), tuple(map(Entry, made)))] * 2
-    first = next(iter(extensions(BUILT_IN, Setup(2), PROFILE, CONTRACT, parents, Budget(100), 1)))
-    assert made == tuple(record.call for record in first.records[:2])
+    for seed in range(5):
+        runs = extensions(BUILT_IN, Setup(2), PROFILE, CONTRACT, parents, Budget(200), seed)
+        begun = [tuple(record.call for record in run.records[:2]) for run in islice(runs, len(parents))]
+        assert [made, made] == begun
 
 
 def test_a_neighbour_differs_and_names_nothing_new() -> None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+from collections import Counter
 from random import Random
 from typing import Any
 
 from evictable.specs.campaign.features import Bits
 from evictable.specs.campaign.places import CORPUS, SHRINK, Place, places_of
-from evictable.specs.campaign.planner import TRIES, Planner, Tally
+from evictable.specs.campaign.planner import PARENTS, TRIES, Planner, Tally
 from evictable.specs.campaign.units import Unit
 
 PLACES = places_of(("impl",), ("lru", "arc"), ("contract", "careless"), (0,), (1,), ("manager",))
@@ -100,6 +101,35 @@ def test_some_units_leave_out_a_part_of_the_calls_and_some_fix_the_capacity() ->
     _, units = in_order(120)
     assert {True, False} == {bool(unit.without) for unit in units}
     assert {True, False} == {unit.capacity is None for unit in units}
+
+
+def test_no_place_is_forgotten_where_nothing_is_new() -> None:
+    """Half of the units go round, however much there is to find in one of the places."""
+    plans = planner()
+    turns: Counter[Place] = Counter()
+    for number in range(200):
+        unit = plans.plan(number)
+        assert unit is not None
+        bits = Bits()
+        bits.add(Random(number).sample(range(50_000), 500) if unit.place == PLACES[0] else [])
+        turns[unit.place] += 1
+        plans.take(plans.entry(unit), {"unit": number, "problem": None, "features": bits.text(), "corpus": [TRACE]})
+    assert PLACES[0] == turns.most_common(1)[0][0]
+    assert 20 < min(turns[place] for place in PLACES)
+
+
+def test_what_was_found_elsewhere_is_tried_here_first() -> None:
+    plans, shown = planner(), [HEAD, *TRACE[1:] * 5]
+    for number in range(60):
+        unit = plans.plan(number)
+        assert unit is not None
+        result: dict[str, Any] = {"unit": number, "problem": None, "corpus": [TRACE]}
+        if number == 0:
+            result["findings"] = [found(5, shrunk=True), found(5, shrunk=True) | {"shape": "x", "fault": "policy.get"}]
+        plans.take(plans.entry(unit), result)
+        if number > WINDOW and unit.engine == CORPUS and unit.place != PLACES[0]:
+            assert tuple(shown) == unit.parents[0]  # what a fault broke can be met by hostile callers only
+            assert PARENTS + 1 == len(unit.parents)
 
 
 def test_units_of_the_corpus_bring_their_parents_and_what_is_known() -> None:
