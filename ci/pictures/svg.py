@@ -19,7 +19,7 @@ from evictable.specs.drawing.words import verdict_of
 
 MARGIN = 16
 LINE = 16
-LANE = 62
+LANE = 72
 """Width of a key's lane."""
 NARROWEST_CHIP = 28
 MOST_CHIPS = 8

@@ -48,8 +48,9 @@ def show_drawing(out: Console, drawing: Drawing) -> None:
     put("  " + ", ".join((drawing.name if not drawing.broken else shown, *drawing.setup)), "dim")
     out.print(_table(drawing, ascii_only))
     for one in drawing.broken:
-        put(f"  expected  {one.expected}", "green")
-        put(f"  observed  {one.observed}", "red")
+        of = f"{one.law}: " if len(drawing.broken) > 1 else ""
+        put(f"  expected  {of}{one.expected}", "green")
+        put(f"  observed  {of}{one.observed}", "red")
     for line in _slots(drawing):
         put(line)
     for job in drawing.jobs:

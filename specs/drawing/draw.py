@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from attrs import evolve
 
 from evictable.model.calls import Key, describe
 from evictable.model.snapshot import Snapshot
 from evictable.model.trace import Entry, Head
-from evictable.specs.drawing.drawing import BrokenLaw, Cell, Drawing, Evictable, Step
+from evictable.specs.drawing.drawing import BrokenLaw, Cell, Counter, Drawing, Evictable, Step
 from evictable.specs.drawing.follow import Follower
 from evictable.specs.drawing.marks import marked
 from evictable.specs.drawing.slots import slots_of
@@ -83,10 +83,18 @@ def _step(follower: Follower, entry: Entry, keys: Sequence[Key], before: Mapping
         cells=cells,
         evictable=_evictable(follower, shown),
         slots=slots_of(follower.model, shown, keys, owners=follower.knows),
-        counters=tuple((name, value) for name in COUNTERS if (value := getattr(shown, name)) is not None),
+        counters=tuple(_counters(follower, shown)),
         words=words_of(entry.call, entry.outcome, cells),
         careless=follower.careless,
     )
+
+
+def _counters(follower: Follower, shown: Snapshot) -> Iterator[Counter]:
+    right = follower.model.snapshot(()) if follower.knows else None
+    for name in COUNTERS:
+        value = getattr(shown, name)
+        if value is not None:
+            yield Counter(name, value, None if right is None else getattr(right, name))
 
 
 def _evictable(follower: Follower, shown: Snapshot) -> Evictable | None:

@@ -45,6 +45,16 @@ class Slot:
 
 
 @frozen
+class Counter:
+    """A number that the manager keeps, and what it should be."""
+
+    name: str
+    value: int
+    right: int | None
+    """``None``: not known."""
+
+
+@frozen
 class Evictable:
     """The list of evictable keys after a call, the next victim first."""
 
@@ -67,7 +77,7 @@ class Step:
     cells: tuple[Cell, ...]
     evictable: Evictable | None
     slots: tuple[Slot, ...]
-    counters: tuple[tuple[str, int], ...]
+    counters: tuple[Counter, ...]
     words: str
     """What happened, in a few sentences."""
     careless: str = ""
@@ -76,6 +86,12 @@ class Step:
     """Which of `PLACES` are wrong."""
     breaks: tuple[str, ...] = ()
     """The laws that it breaks."""
+
+    @property
+    def wrong_counters(self) -> tuple[Counter, ...]:
+        """Those that are not right, if that is what breaks a law."""
+        broken = COUNTERS in self.wrong
+        return tuple(one for one in self.counters if broken and one.right not in (None, one.value))
 
     @property
     def is_wrong(self) -> bool:

@@ -7,7 +7,17 @@ from traces_to_draw import drawn, drawn_policy, foreign, state, stored, tiered_e
 
 from evictable.model.trace import Stream
 from evictable.specs.drawing.draw import draw
-from evictable.specs.drawing.drawing import ANSWER, EVICTABLE, SLOTS, BrokenLaw, Cell, Job, Slot
+from evictable.specs.drawing.drawing import (
+    ANSWER,
+    COUNTERS,
+    EVICTABLE,
+    SLOTS,
+    BrokenLaw,
+    Cell,
+    Counter,
+    Job,
+    Slot,
+)
 from evictable.specs.errors import UsageError
 
 
@@ -54,6 +64,15 @@ def test_a_lost_slot_is_marked_and_named() -> None:
     step = drawn(entries).steps[-1]
     assert SLOTS in step.wrong
     assert Slot(0, (), "lost", ()) == step.slots[0]
+
+
+def test_a_wrong_counter_is_marked_with_what_is_right() -> None:
+    entries = stored(7)
+    entries[-1]["state"] |= {"num_resident": 1, "num_evictable": 2, "num_pending": 0}
+    step = drawn(entries).steps[-1]
+    assert COUNTERS in step.wrong
+    assert (Counter("num_evictable", 2, 1),) == step.wrong_counters
+    assert ["num_resident", "num_evictable", "num_pending"] == [one.name for one in step.counters]
 
 
 def test_a_slot_names_who_uses_it_by_right() -> None:

@@ -120,6 +120,22 @@ def test_a_page_is_made_the_same_twice() -> None:
     assert list(page_of("t", [Example(hostile())])) == list(page_of("t", [Example(hostile())]))
 
 
+def test_a_page_marks_a_wrong_counter() -> None:
+    entries = stored(7)
+    entries[-1]["state"] |= {"num_evictable": 2, "num_pending": 0}
+    page = "\n".join(page_of("t", [Example(drawn(entries))]))
+    assert 1 == page.count("✗ num_evictable <b>2</b>, right 1")
+    assert "<span>num_pending <b>0</b></span>" in page
+
+
+def test_of_several_laws_each_difference_names_its_own() -> None:
+    entries = [*stored(7)]
+    entries[-1]["state"] |= {"num_evictable": 2, "ref_cnt": {"7": 1}}
+    shown = in_terminal(drawn(entries))
+    assert "  observed  counters-agree: " in shown
+    assert "  expected  counters-agree: " in shown
+
+
 def in_terminal(drawing: Drawing, encoding: str = "utf-8", width: int = 120) -> str:
     import io
 
