@@ -23,11 +23,14 @@ from attrs import evolve, frozen
 if TYPE_CHECKING:
     from evictable.ci.cells import Cell
     from evictable.specs.subjects.base import SubjectKind
+    from evictable.specs.subjects.policies import PolicyKind
 
 SEARCH = "search"
 """The test beside those of the laws: it fails where there is no verdict."""
 REPLAY = "replay"
 DISCIPLINES = ("contract", "careless", "hostile")
+BY_ITSELF = "by-itself"
+"""In place of a discipline: a cache policy without a manager, which does not ask it for everything."""
 
 
 @frozen
@@ -79,7 +82,10 @@ def _wrong_value(given: Mapping[str, Any]) -> tuple[str, str] | None:
 def cases(discipline: str) -> list[Case]:
     """All tests of a discipline: the laws that it can break at all, and the search itself."""
     from evictable.model.laws import LAWS
+    from evictable.model.policy import POLICY_LAWS
 
+    if discipline == BY_ITSELF:
+        return [Case(discipline, law) for law in (SEARCH, *POLICY_LAWS) if law != "mismatch"]
     laws = [law.id for law in LAWS if law.can_be_tested(careless=discipline == "careless", tiers=False)]
     return [Case(discipline, SEARCH), *(Case(discipline, law) for law in laws)]
 
@@ -202,20 +208,21 @@ class Conformance:
         os.environ.setdefault("HYPOTHESIS_STORAGE_DIRECTORY", str(cache_dir() / "hypothesis"))
         from evictable.specs.worker import examine
 
-        wanted = job(config, whose, discipline, several=len(self.disciplines) > 1) | {"profile": self.profile}
-        if self.max_time is not None or self.max_calls is not None:
-            wanted |= {"max_time": self.max_time, "max_calls": self.max_calls}
+        wanted = self._job(config, whose, discipline)
         cell = Cell(whose, wanted["policy"], discipline, self.profile)
         cell.take({"kind": "start"})
 
-        def send(record: Mapping[str, Any]) -> None:
-            cell.take(record)
-
         try:
-            examine(self.subject(whose), wanted, send, guarded=False)
+            examine(self.subject(whose), wanted, lambda record: _take(cell, record), guarded=False)
         except UsageError as error:
             cell.take({"kind": "error", "message": str(error)})
         return cell
+
+    def _job(self, config: pytest.Config, whose: str, discipline: str) -> dict[str, Any]:
+        wanted = job(config, whose, discipline, several=len(self.disciplines) > 1) | {"profile": self.profile}
+        if self.max_time is not None or self.max_calls is not None:
+            wanted |= {"max_time": self.max_time, "max_calls": self.max_calls}
+        return wanted
 
     def _replay(self, path: Path, whose: str) -> None:
         from evictable.ci.expectations import read_trace
@@ -254,7 +261,8 @@ class ManagerConformance(Conformance):
 class PolicyConformance(Conformance):
     """Inherit, and say how your cache policy is made: it has the methods of vLLM's ``CachePolicy``, of any release.
 
-    It is judged in the built-in manager; ``--evictable-subject`` with ``--evictable-host`` does it in a vLLM release.
+    It is judged in the built-in manager, and by itself: no manager asks a policy for more than it has.
+    ``--evictable-subject`` with ``--evictable-host`` judges it in a vLLM release.
     """
 
     def make_policy(self, cache_capacity: int) -> Any:
@@ -266,6 +274,48 @@ class PolicyConformance(Conformance):
 
         return in_builtin(name, lambda cache_capacity: self.make_policy(cache_capacity))
 
+    def _search(self, config: pytest.Config, whose: str, discipline: str) -> Cell:
+        if discipline != BY_ITSELF:
+            return super()._search(config, whose, discipline)
+        from evictable.ci.cells import Cell
+        from evictable.ci.levels import ENGINES_OF_POLICIES, POLICY
+        from evictable.specs.callers.disciplines import CONTRACT
+        from evictable.specs.errors import UsageError
+        from evictable.specs.policy_level.jobs import examine
+
+        wanted = self._job(config, whose, CONTRACT) | {"engines": list(ENGINES_OF_POLICIES)}
+        cell = Cell(whose, wanted["policy"], CONTRACT, self.profile, level=POLICY)
+        cell.take({"kind": "start"})
+        try:
+            examine(self._by_itself(whose), wanted, lambda record: _take(cell, record))
+        except UsageError as error:
+            cell.take({"kind": "error", "message": str(error)})
+        return cell
+
+    def _replay(self, path: Path, whose: str) -> None:
+        from evictable.ci.replay_policy import is_policy_level
+
+        if not is_policy_level(path):
+            super()._replay(path, whose)
+            return
+        from evictable.ci.report import as_text, show_broken, show_policy_trace
+        from evictable.model.policy_trace import read_policy_trace
+        from evictable.specs.policy_level.jobs import broken_record, play_again, trace_of
+        from evictable.specs.policy_level.session import consequence
+
+        recorded = read_policy_trace(path.read_text(encoding="utf-8").splitlines())
+        session = play_again(self._by_itself(whose), recorded, self.profile)
+        if session.breach is not None:
+            played = trace_of(session, recorded.head.policy)
+            broken = [broken_record(session.breach, consequence(session))]
+            shown = as_text(lambda out: (show_policy_trace(out, played), show_broken(out, broken))[-1])
+            pytest.fail(shown, pytrace=False)
+
+    def _by_itself(self, name: str) -> PolicyKind:
+        from evictable.specs.subjects.policies import of_callable
+
+        return of_callable(name, lambda cache_capacity: self.make_policy(cache_capacity))
+
 
 def cases_for(config: pytest.Config, cls: type[Conformance]) -> list[Any]:
     """The parameters of ``test_law`` of a class. Raises as `check_settings` does."""
@@ -276,9 +326,13 @@ def cases_for(config: pytest.Config, cls: type[Conformance]) -> list[Any]:
         pytest.param(
             case, id=f"{discipline}-{case.law}", marks=grouped(config, f"{cls.__module__}.{cls.__name__}", discipline)
         )
-        for discipline in cls.disciplines
+        for discipline in (*cls.disciplines, *((BY_ITSELF,) if issubclass(cls, PolicyConformance) else ()))
         for case in cases(discipline)
     ]
+
+
+def _take(cell: Cell, record: Mapping[str, Any]) -> None:
+    cell.take(record)
 
 
 def _replay_command(whose: str, path: Path) -> str:

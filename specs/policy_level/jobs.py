@@ -21,12 +21,16 @@ from evictable.specs.jobs import Pace, Send, profile_of
 from evictable.specs.policy_level.judge import PolicyBreach, judge
 from evictable.specs.policy_level.search import PolicyFinding, PolicySearch
 from evictable.specs.policy_level.session import PolicySession, consequence
-from evictable.specs.subjects.policies import load_policy
+from evictable.specs.subjects.policies import PolicyKind, load_policy
 
 
 def check(job: Mapping[str, Any], send: Send) -> None:
     """Search one policy under one discipline."""
-    kind = load_policy(job["subject"], job["policy"])
+    examine(load_policy(job["subject"], job["policy"]), job, send)
+
+
+def examine(kind: PolicyKind, job: Mapping[str, Any], send: Send) -> None:
+    """The same of a policy that is loaded."""
     profile = profile_of(job["profile"], kind.profile)
     send({"kind": "loaded", "profile": profile, "inside": kind.make(1).inside})
     pace = Pace()
@@ -68,8 +72,15 @@ def check(job: Mapping[str, Any], send: Send) -> None:
 def replay(job: Mapping[str, Any], send: Send) -> None:
     """Replay the calls of a trace on one subject, up to the first broken law."""
     recorded = read_policy_trace(job["trace"])
-    kind = load_policy(job["subject"], recorded.head.policy)
-    profile = profile_of(job["profile"], kind.profile)
+    session = play_again(load_policy(job["subject"], recorded.head.policy), recorded, job["profile"])
+    played = trace_of(session, recorded.head.policy)
+    broken = [] if session.breach is None else [broken_record(session.breach, consequence(session))]
+    send({"kind": "result", "broken": broken, "trace": list(write_policy_trace(played))})
+
+
+def play_again(kind: PolicyKind, recorded: PolicyTrace, wanted: str) -> PolicySession:
+    """The calls of a trace, up to the first broken law. Raises `UsageError` for one that cannot be made here."""
+    profile = profile_of(wanted, kind.profile)
     # Whoever recorded the calls kept what promises they kept: they are judged as they are.
     session = PolicySession.begin(kind, recorded.head.capacity, profile, CARELESS, recorded.keys)
     for entry in recorded.entries:
@@ -81,9 +92,7 @@ def replay(job: Mapping[str, Any], send: Send) -> None:
         session.step(call)
         if session.breach is not None:
             break
-    played = trace_of(session, recorded.head.policy)
-    broken = [] if session.breach is None else [broken_record(session.breach, consequence(session))]
-    send({"kind": "result", "broken": broken, "trace": list(write_policy_trace(played))})
+    return session
 
 
 def judge_recorded(trace: PolicyTrace, profile: str) -> PolicyBreach | None:

@@ -221,10 +221,14 @@ def _of_vllm(name: str, policy: str) -> PolicyKind:
 
 
 def _of_class(name: str) -> PolicyKind:
-    from evictable.impl import BlockStatus, ReqContext
     from evictable.specs.subjects.factory import found_by
 
-    found = found_by(name)
+    return of_callable(name, found_by(name))
+
+
+def of_callable(name: str, found: Callable[..., Any]) -> PolicyKind:
+    """The policies that a class or function makes. Making one raises `UsageError` where it makes none."""
+    from evictable.impl import BlockStatus, ReqContext
 
     def make(capacity: int) -> PolicySubject:
         try:

@@ -183,6 +183,36 @@ def test_a_trace_that_conforms_passes(project: pytest.Pytester) -> None:
     run(project, "test_mine.py::TestPolicy", "--evictable-replay=t.jsonl").assert_outcomes(passed=1)
 
 
+LOSSY = """
+from evictable.ci.conformance import PolicyConformance
+import strangers
+
+class Lossy(strangers.LFU):
+    def evict(self, n, protected):
+        victims = super().evict(n, protected)
+        if victims is None:
+            self.clear()
+        return victims
+
+class TestLossy(PolicyConformance):
+    def make_policy(self, cache_capacity):
+        return Lossy(cache_capacity)
+"""
+
+
+def test_a_policy_is_asked_by_itself_for_more_than_it_has(project: pytest.Pytester) -> None:
+    """No manager does so: in one, this defect cannot show."""
+    project.makepyfile(test_lossy=LOSSY)
+    done = run(project, CALLS)
+    text = done.stdout.str()
+    assert (1, 1) == (done.ret, done.parseoutcomes()["failed"])
+    assert "all-or-nothing broken by test_lossy.py::TestLossy lru contract at policy level: " in text
+    (command,) = re.findall(r"replay    pytest (.*)", text)
+    replayed = run(project, *shlex.split(command))
+    replayed.assert_outcomes(failed=1)
+    replayed.stdout.fnmatch_lines(["*all-or-nothing broken: a call that answers None or raises has changed nothing"])
+
+
 @pytest.mark.slow
 def test_classes_on_several_workers(project: pytest.Pytester) -> None:
     project.makepyfile(test_mine=CLASSES)
