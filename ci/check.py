@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -123,6 +123,10 @@ class Check:
             "results": [cell.record() for cell in self.cells if not cell.left_out],
         }
 
+    @property
+    def _asked(self) -> Asked:
+        return Asked(self.options.profile, self.options.seed, self.baseline)
+
     # --- the parts of a run ---
 
     def _replay_expectations(self) -> None:
@@ -190,7 +194,7 @@ class Check:
                 f"{cell.name}: {record['law']} reached by scheduler steps: {count_calls(len(record['trace']) - 1)}"
             )
         elif record["kind"] in ("result", "crash", "hang", "unexplained"):
-            self._say(f"{cell.name}: {cell.problem or cell.verdict}, {cell.steps:,} calls in {cell.seconds:.1f} s")
+            self._say(f"{cell.name}: {cell.problem or cell.told}, {cell.steps:,} calls in {cell.seconds:.1f} s")
 
     def _write_traces(self) -> None:
         for cell in self.cells:
@@ -207,7 +211,7 @@ class Check:
 
     def _write_results(self) -> None:
         options = self.options
-        asked = Asked(options.profile, options.seed)
+        asked = self._asked
         if options.json_path is not None:
             self._try_writing(lambda path: write_json(path, self.record()), options.json_path)
         if options.junit_path is not None:
@@ -262,11 +266,27 @@ class Check:
             self._say(f"evictable: {problem}")
         for one in self.stale:
             self.out.print(f"{told_of_stale(one)}; take the entry out of the list", markup=False)
+        for line in self._shorter_than_listed():
+            self.out.print(line, markup=False)
         if self.options.annotate:
-            for line in annotated(self.cells, self.stale, Asked(self.options.profile, self.options.seed)):
+            for line in annotated(self.cells, self.stale, self._asked):
                 self.out.print(line, markup=False, soft_wrap=True)
         if self.interrupted:
             self.out.print(CUT_SHORT)
+
+    def _shorter_than_listed(self) -> Iterator[str]:
+        """An entry stands for its law: what breaks that in fewer calls may be something else."""
+        listed: dict[Any, Expectation] = {}
+        for one in self.options.expectations:
+            key = (*one.cell, one.law, one.fault)
+            if key not in listed or len(one.trace.entries) < len(listed[key].trace.entries):
+                listed[key] = one
+        for cell in self.cells:
+            for violation in cell.violations.values():
+                known = listed.get((*cell.key, violation.law, violation.fault))
+                if known is not None and not violation.shared and violation.calls < len(known.trace.entries):
+                    told = f"{violation.law} on {cell.name} in {count_calls(violation.calls)}, fewer than in"
+                    yield f"{told} {known.path}: is it the same? see {violation.path or 'the trace'}"
 
     def _say(self, line: str) -> None:
         self.err.print(line, markup=False)

@@ -121,7 +121,7 @@ def _why_wrong(drawing: Drawing) -> Iterator[str]:
         return
     for cell in drawing.steps[-1].cells:
         if cell.after != cell.right:
-            yield f"By right the ref_cnt of {cell.key} is {_ref(cell.right)}, not {_ref(cell.after)}."
+            yield f"The ref_cnt of {cell.key} should be {_ref(cell.right)}, not {_ref(cell.after)}."
     for one in drawing.broken:
         if one.law in LAW_BY_ID:
             yield f"Why {one.law} matters: {LAW_BY_ID[one.law].why}"

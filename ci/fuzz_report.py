@@ -82,9 +82,10 @@ def show(out: Console, campaign: Campaign) -> None:
 
 
 def _verdict(campaign: Campaign) -> str:
+    known = len(campaign.findings.found) - len(campaign.unexpected)
     words = {
         0: "no finding in what was tried: evidence, not proof",
-        1: f"{len(campaign.unexpected)} findings",
+        1: f"{len(campaign.unexpected)} findings" + (f" and {known} expected" if known else ""),
         2: "a subject cannot be searched, or a file cannot be written",
         3: "inconclusive",
         130: "interrupted",

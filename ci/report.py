@@ -38,12 +38,18 @@ FIRST_USES = 3
 """Of what raised: how often at each of these uses, and at all later ones together."""
 
 
+MOST_SHOWN = 100
+"""Calls of a counterexample that are printed."""
+LONG_REMEDY = "the whole is in its file, and `evictable shrink FILE` may make it shorter"
+
+
 @frozen
 class Asked:
     """What was asked for that a command to search or replay must repeat."""
 
     profile: str
     seed: int
+    baseline: str | None = None
 
 
 class _Console(Console):
@@ -286,6 +292,7 @@ def search_command(cell: Cell, asked: Asked) -> str:
     words = ["evictable", "check", cell.subject, "--policy", cell.policy, "--discipline", cell.discipline]
     more = {"--tiers": str(cell.tiers or ""), "--level": POLICY if cell.level == POLICY else ""}
     more["--profile"] = "" if asked.profile == "auto" else asked.profile
+    more["--baseline"] = asked.baseline or ""
     for option, value in more.items():
         words += [option, value] if value else []
     return shlex.join([*words, "--seed", str(asked.seed)])
@@ -325,7 +332,10 @@ def show_trace(out: Console, trace: Trace | PolicyTrace, note: str = "") -> None
     for heading in ("call", "answer", f"ref_cnt{whose}", f"evictable{whose}"):
         table.add_column(heading, overflow="fold")
     last = len(trace.entries)
-    for number, entry in enumerate(trace.entries, 1):
+    first = max(0, last - MOST_SHOWN)
+    if first:
+        out.print(f"  the last {MOST_SHOWN} calls; {LONG_REMEDY}", markup=False)
+    for number, entry in enumerate(trace.entries[first:], first + 1):
         table.add_row(
             str(number),
             escape(str(entry.call)),

@@ -89,9 +89,8 @@ class Step:
 
     @property
     def wrong_counters(self) -> tuple[Counter, ...]:
-        """Those that are not right, if that is what breaks a law."""
-        broken = COUNTERS in self.wrong
-        return tuple(one for one in self.counters if broken and one.right not in (None, one.value))
+        """Those that are not right, once a law is broken."""
+        return tuple(one for one in self.counters if self.breaks and one.right not in (None, one.value))
 
     @property
     def is_wrong(self) -> bool:

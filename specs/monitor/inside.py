@@ -44,7 +44,7 @@ class Inside:
         if lens is None:
             raise UsageError(
                 f"{type(self.manager).__name__}: its inside is not built like that of vLLM's CPU offload manager; "
-                "watch one that is (with tiers, their primary_tier)"
+                "watch one that is, as evictable.impl.CPUOffloadingManager (with tiers, their primary_tier)"
             )
         self.lens = lens
         self.counts_idle = lens.num_evictable_name is not None

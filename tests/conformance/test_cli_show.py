@@ -222,7 +222,7 @@ def test_a_trace_is_explained_call_by_call(at_once: Run) -> None:
     lines = done.stdout.splitlines()
     assert "4. r2 begins to read 8. It is told to read from slots [1]. Block 8: idle (0) -> in use 1 time." in lines
     assert "   No careful caller does that: r2 has no load of 7 in flight." in lines
-    assert "By right the ref_cnt of 7 is 1, not 0." in lines
+    assert "The ref_cnt of 7 should be 1, not 0." in lines
 
 
 def test_what_is_neither_law_nor_trace_is_one_line(at_once: Run) -> None:

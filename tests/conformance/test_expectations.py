@@ -187,6 +187,20 @@ def test_a_trace_that_kills_its_subject_is_inconclusive(evictable: Run, expect: 
     ) == done.stderr
 
 
+def test_what_breaks_in_fewer_calls_than_listed_is_told(evictable: Run, expect: Path, folder: Path) -> None:
+    """It may be another defect of that law."""
+    more = {"call": "lookup", "request": "r1", "keys": [0]}
+    write_trace(folder, *BREAKS[:2], *(more,) * 3, *BREAKS[2:])
+    done = evictable("check", "factories:Sharing", "--expect", expect, *FEW)
+    told = f"answer on factories:Sharing lru contract in 2 calls, fewer than in {expect.parent}/traces/sharing.jsonl: "
+    assert 0 == done.returncode
+    assert [f"{told}is it the same? see traces/factories-Sharing-lru-contract-answer.jsonl"] == [
+        line for line in done.stdout.splitlines() if "fewer than" in line
+    ]
+    write_trace(folder, *BREAKS)
+    assert "fewer than" not in evictable("check", "factories:Sharing", "--expect", expect, *FEW).stdout
+
+
 def test_a_list_is_written_and_excuses_what_is_in_it(evictable: Run, folder: Path) -> None:
     known = folder / "lists" / "known.toml"
     found = evictable("check", "factories:Leaking", "--write-expect", known, *FEW)
@@ -238,6 +252,7 @@ def test_beside_what_a_baseline_breaks_the_subjects_own_is_shown(evictable: Run,
     assert "slots-conserved broken by factories:LeakingAndSharing lru contract: slots of resident" in done.stdout
     assert re.search(r"^\d+ +complete_load\(.*\n +expected", done.stdout, re.M)
     assert "known: slots-conserved broken by factories:LeakingAndSharing lru contract, 3 calls: " in done.stdout
+    assert " --baseline factories:Leaking --seed 0" in (folder / "s.md").read_text()  # else it is not found again
     assert re.search(r"slots-conserved \([6-9]\)[, ]", (folder / "s.md").read_text())
 
 

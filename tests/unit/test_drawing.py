@@ -72,6 +72,7 @@ def test_a_wrong_counter_is_marked_with_what_is_right() -> None:
     step = drawn(entries).steps[-1]
     assert COUNTERS in step.wrong
     assert (Counter("num_evictable", 2, 1),) == step.wrong_counters
+    assert () == drawn(entries[:1]).steps[-1].wrong_counters
     assert ["num_resident", "num_evictable", "num_pending"] == [one.name for one in step.counters]
 
 
