@@ -59,7 +59,9 @@ def check_settings(cls: type[Conformance]) -> None:
     given = {name: getattr(cls, name) for name in ("profile", "max_time", "max_calls")}
     wrong = _wrong_value(given)
     disciplines = cls.disciplines
-    if isinstance(disciplines, str) or not all(one in DISCIPLINES for one in disciplines):
+    # An empty one would be a suite that nothing fails.
+    listed = isinstance(disciplines, (tuple, list, set, frozenset))
+    if not listed or not disciplines or not all(one in DISCIPLINES for one in disciplines):
         wrong = "disciplines", f"{disciplines!r}; give a tuple of {', '.join(DISCIPLINES)}"
     if wrong is not None:
         name, problem = wrong
@@ -72,10 +74,10 @@ def _wrong_value(given: Mapping[str, Any]) -> tuple[str, str] | None:
 
     if given["profile"] not in ("auto", *PROFILES):
         return "profile", f"unknown profile {given['profile']!r}; known: auto, {', '.join(PROFILES)}"
-    for name in ("max_time", "max_calls"):
+    for name, kinds, wanted in (("max_time", (int, float), "number"), ("max_calls", (int,), "whole number")):
         value = given[name]
-        if value is not None and not (isinstance(value, (int, float)) and value > 0):
-            return name, f"{value!r}; give a number above 0"
+        if value is not None and (isinstance(value, bool) or not isinstance(value, kinds) or not value > 0):
+            return name, f"{value!r}; give a {wanted} above 0"
     return None
 
 

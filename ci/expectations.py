@@ -115,7 +115,11 @@ def _wrong_fields(entry: Any) -> str | None:
 
 def refuse_another_list(path: Path | None, read: Path | None) -> None:
     """A list that is added to has to be read first. Raises `UsageError`."""
-    if path is not None and path != read and path.exists():
+    if path is None:
+        return
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no file; name one, for a list of known failures")
+    if path.exists() and (read is None or path.resolve() != read.resolve()):
         raise UsageError(f"{path} is there: give it as --expect, too, and only what it does not list is added")
 
 
@@ -130,7 +134,7 @@ def add_expectations(path: Path, found: Iterable[tuple[Cell, Violation]], reason
         raise UsageError(f"{path}: cannot be added to ({error}); name a list of known failures") from error
     number = 0
     for cell, violation in found:
-        trace = _unused(path.with_suffix("") / (file_name(*map(str, cell.key[:3]), violation.id) + ".jsonl"))
+        trace = _unused(_traces_of(path) / (file_name(*map(str, cell.key[:3]), violation.id) + ".jsonl"))
         write_text(trace, violation.lines)
         values = (*cell.key[:3], violation.law, reason, trace.relative_to(path.parent).as_posix())
         lines += ["", "[[expect]]"] if lines else ["[[expect]]"]
@@ -139,6 +143,11 @@ def add_expectations(path: Path, found: Iterable[tuple[Cell, Violation]], reason
     if number:
         write_text(path, lines)
     return number
+
+
+def _traces_of(path: Path) -> Path:
+    """The folder of its traces: the file's name without its end, which may have none."""
+    return path.with_suffix("") if path.suffix else path.with_name(f"{path.name}-traces")
 
 
 def _unused(path: Path) -> Path:

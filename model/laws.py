@@ -159,8 +159,10 @@ def slots_conserved(step: Step) -> Difference | None:
             f"slots {shared} hold several",
             tuple(key for key, slot in seen.slots.items() if slot in shared),
         )
-    given = None if seen.free is None or seen.handed_out is None else list(range(seen.handed_out))
-    if seen.free is not None and given not in (None, sorted([*taken, *seen.free])):
+    if not seen.accounts_for_slots() and seen.free is not None and seen.handed_out is not None:
+        # What is handed out is said by the subject, and may be any number.
+        few = seen.handed_out <= max(step.capacity, len(taken) + len(seen.free))
+        given = list(range(seen.handed_out)) if few else f"[0, ..., {seen.handed_out - 1}]"
         return Difference(
             f"slots {given} each taken or free, once",
             f"taken {taken}, free {sorted(seen.free)}",

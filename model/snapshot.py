@@ -67,17 +67,19 @@ class Snapshot:
             and (self.num_resident is None or self.num_resident == expected.num_resident)
             and (self.num_pending is None or self.num_pending == expected.num_pending)
             and (self.num_free is None or self.num_free == expected.num_free)
-            and self._accounts_for_slots()
+            and self.accounts_for_slots()
         )
 
     def _same_evictable(self, expected: Collection[Key]) -> bool:
         assert self.evictable is not None
         return len(self.evictable) == len(expected) and set(self.evictable) == set(expected)
 
-    def _accounts_for_slots(self) -> bool:
+    def accounts_for_slots(self) -> bool:
+        """Whether each slot that was handed out is taken or free, once; so, too, where it is not shown."""
         if self.free is None or self.slots is None or self.handed_out is None:
             return True
-        return sorted([*self.slots.values(), *self.free]) == list(range(self.handed_out))
+        shown = sorted([*self.slots.values(), *self.free])
+        return len(shown) == self.handed_out and shown == list(range(len(shown)))
 
 
 def left_out(order: Any, keys: Collection[Key]) -> Any:

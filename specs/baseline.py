@@ -16,7 +16,7 @@ from typing import Any
 from attrs import define, frozen
 
 from evictable.model import trace as traces
-from evictable.model.calls import Call
+from evictable.model.calls import Call, Drained, Gauges, Loaded, Outcome, Raised, Stored
 from evictable.specs import subjects
 from evictable.specs.counterexamples import head_of, replay, setup_of
 from evictable.specs.errors import LawlessDifference, UsageError
@@ -55,6 +55,18 @@ class Baseline:
         lines = list(traces.write(traces.Trace(head, tuple(traces.Entry(call) for call in calls))))
         return frozenset(self._ask({"trace": lines}, PATIENCE)["broken"])
 
+    def parts(self, kind: SubjectKind, discipline: str, setup: Setup, calls: Sequence[Call]) -> bool:
+        """Whether all but the last of ``calls`` come to something else here than on ``kind``, which they break no
+        law of: an answer, a count, or an order."""
+        head = head_of(kind, setup, kind.profile(setup.policy), discipline)
+        _, played = replay(kind, setup, head.profile, calls[:-1], head)
+        return bool(self._ask({"trace": list(traces.write(played)), "parts": True}, PATIENCE)["parts"])
+
+    def refuse_setup(self, kind: SubjectKind, discipline: str, setup: Setup) -> None:
+        """Raises `UsageError` if there is none of that setup here, where nothing would ever be broken."""
+        head = head_of(kind, setup, kind.profile(setup.policy), discipline)
+        self._ask({"trace": list(traces.write(traces.Trace(head, ()))), "built": True}, PATIENCE)
+
     def close(self) -> None:
         self._child.end()
 
@@ -87,6 +99,56 @@ class _Judge:
             return []
         return [broken.law.id for broken in session.broken]
 
+    def parts(self, lines: Sequence[str]) -> bool:
+        trace = traces.read(lines)
+        setup = setup_of(trace.head)
+        try:
+            profile = profile_of(self.profile, self.kind.profile(setup.policy))
+            session, played = replay(self.kind, setup, profile, trace.calls, trace.head)
+        except (UsageError, LawlessDifference, Hung):
+            return True
+        both = zip(played.entries, trace.entries, strict=False)  # shorter if it breaks a law
+        return bool(session.broken) or not all(_same_way(*entries) for entries in both)
+
+    def refusal(self, lines: Sequence[str]) -> str | None:
+        """Why it cannot be built as the head of a trace says."""
+        setup = setup_of(traces.read(lines).head)
+        try:
+            profile_of(self.profile, self.kind.profile(setup.policy))
+            self.kind.make(setup)
+        except UsageError as error:
+            return " ".join(str(error).split())
+        return None
+
+    def answer(self, question: Mapping[str, Any]) -> Mapping[str, Any]:
+        lines = question["trace"]
+        if "parts" in question:
+            return {"parts": self.parts(lines)}
+        if "built" in question:
+            refusal = self.refusal(lines)
+            return {} if refusal is None else {"error": refusal}
+        return {"broken": self.laws_broken(lines)}
+
+
+def _same_way(entry: traces.Entry, other: traces.Entry) -> bool:
+    """Whether a call came to the same with two managers, which need not choose the same slots and words."""
+    if _said(entry.outcome) != _said(other.outcome):
+        return False
+    one, two = entry.state, other.state
+    if one is None or two is None:
+        return one is two
+    if one.evictable is not None and two.evictable is not None and list(one.evictable) != list(two.evictable):
+        return False
+    return dict(one.ref_cnt) == dict(two.ref_cnt)
+
+
+def _said(outcome: Outcome) -> Any:
+    if isinstance(outcome, Stored):
+        return outcome.keys_to_store, outcome.evicted_keys
+    if isinstance(outcome, Drained):
+        return [(event.removed, event.keys) for event in outcome.events]
+    return type(outcome) if isinstance(outcome, (Raised, Loaded, Gauges)) else outcome
+
 
 def main() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -106,7 +168,7 @@ def main() -> None:
         return
     answer({"subject": judge.kind.name})
     for line in sys.stdin:
-        answer({"broken": judge.laws_broken(json.loads(line)["trace"])})
+        answer(judge.answer(json.loads(line)))
 
 
 if __name__ == "__main__":

@@ -83,6 +83,8 @@ class Task:
     also_breaks: Callable[[Setup, Sequence[Call]], Collection[str]] | None = None
     """The laws that the same calls break on a baseline, if there is one: these are found, each for itself, and what is
     broken here alone."""
+    parts: Callable[[Setup, Sequence[Call]], bool] = lambda setup, calls: False
+    """Whether that baseline is elsewhere before the last of the calls: what that breaks here alone tells little."""
 
 
 @frozen
@@ -128,6 +130,8 @@ class Search:
     exercise: Exercise = field(init=False)
     """What was put to the test, and how often, by all engines but the exhaustive one, whose runs are one call long."""
     _tries: dict[str, int] = field(factory=dict)
+    _parted: set[str] = field(factory=set)
+    """What seemed to be broken here alone, and was not."""
     _played: int = 0
 
     def __attrs_post_init__(self) -> None:
@@ -302,11 +306,13 @@ class Search:
             if large or tries >= FURTHER_TRIES or spent or known.counterexample.size[0] == 1:
                 return
             self._tries[of] = tries + 1
+        elif of in self._parted and self._played > SHRINKING * self.steps:
+            return
         task = self.task
         own = None if shared or task.also_breaks is None else partial(self._is_shared, law)
         shrinker = Shrinker(task.kind, task.profile, task.discipline, law, fault, unless=own)
         smallest = shrinker.shrink(session.setup, calls)
-        if known is not None:
+        if known is not None or of in self._parted:
             self._played += shrinker.played
         if smallest is None:
             # Played again, the calls do not break the law: the subject depends on something else.
@@ -316,6 +322,11 @@ class Search:
 
     def _keep(self, counterexample: Counterexample, engine: str) -> None:
         shared = self._is_shared(counterexample.law, counterexample.setup, counterexample.calls)
+        if not shared and self.task.parts(counterexample.setup, counterexample.calls):
+            other = self._shared_instead(counterexample)
+            if other is not None:
+                self._parted.add(_id(counterexample.law, counterexample.fault, shared))
+                counterexample, shared = other, True
         of = _id(counterexample.law, counterexample.fault, shared)
         known = self.findings.get(of)
         if known is None:
@@ -326,6 +337,18 @@ class Search:
             return
         self.findings[of] = found
         self.on_finding(found)
+
+    def _shared_instead(self, counterexample: Counterexample) -> Counterexample | None:
+        """What it comes to that the baseline breaks, too, once it need not be broken here alone.
+
+        For a law that both break, calls that are not shared are easily had: some that take the baseline elsewhere,
+        which may order its evictions otherwise, or break another law first, and then the defect of both.
+        """
+        task = self.task
+        shrinker = Shrinker(task.kind, task.profile, task.discipline, counterexample.law, counterexample.fault)
+        found = shrinker.shrink(counterexample.setup, counterexample.calls)
+        self._played += shrinker.played
+        return found if found is not None and self._is_shared(found.law, found.setup, found.calls) else None
 
     def _is_shared(self, law: str, setup: Setup, calls: Sequence[Call]) -> bool:
         also_breaks = self.task.also_breaks

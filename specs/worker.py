@@ -94,6 +94,13 @@ def examine(
     setup = Setup(capacity or 3, job["policy"], kind.events, store_threshold=threshold, tiers=tiers)
     if tracker is not None:
         setup = evolve(setup, max_tracker_size=tracker)
+    against: dict[str, Any] = {}
+    if baseline is not None:
+        baseline.refuse_setup(loaded, job["discipline"], setup)
+        against = {
+            "also_breaks": partial(baseline.breaks, loaded, job["discipline"]),
+            "parts": partial(baseline.parts, loaded, job["discipline"]),
+        }
     task = Task(
         kind,
         setup,
@@ -102,7 +109,7 @@ def examine(
         job["seed"],
         vary_capacity=capacity is None,
         vary_tracker=threshold > 1 and tracker is None,
-        also_breaks=None if baseline is None else partial(baseline.breaks, loaded, job["discipline"]),
+        **against,
     )
     first = loaded.make(setup)
     inside = first.snapshot(()) is not None

@@ -7,6 +7,8 @@ import shlex
 import time
 from collections import deque
 from collections.abc import Callable, Collection
+from contextlib import suppress
+from inspect import getattr_static
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -138,8 +140,10 @@ class Monitor:
     def close(self) -> None:
         """Give the manager its own methods back."""
         for name, method in self._installed.items():
-            if vars(self.manager).get(name) is method:  # else somebody has wrapped it since
-                delattr(self.manager, name)
+            # Nor is its `__dict__` asked for here, see `_begin`; and a manager may guard its attributes.
+            with suppress(AttributeError):
+                if object.__getattribute__(self.manager, name) is method:  # else somebody has wrapped it since
+                    object.__delattr__(self.manager, name)
         self._installed = {}
 
     def __enter__(self) -> Monitor:
@@ -158,6 +162,9 @@ class Monitor:
         self._shadow = Shadow(self._inside, self.level == READBACK, max(threshold, 1))
         had = self._follow() or self._shadow.contradiction()
         made = wrappers(self.level, self._inside, self._shadow, self._note, self)
+        for name in made:
+            if hasattr(type(getattr_static(type(self.manager), name, None)), "__set__"):
+                raise UsageError(f"{type(self.manager).__name__}: {name} cannot be replaced; make it a method")
         try:
             # One by one, and not into its `__dict__`: until somebody asks for that, CPython reads attributes faster.
             for name, method in made.items():

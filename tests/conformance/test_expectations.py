@@ -231,6 +231,21 @@ def test_a_list_is_gone_on_with(evictable: Run, expect: Path) -> None:
     assert f"evictable: {expect} is there: give it as --expect, too, and only what it does not list is added" == line
 
 
+@pytest.mark.parametrize("name", ["known", ".toml"])
+def test_a_list_whose_name_has_no_end(evictable: Run, folder: Path, name: str) -> None:
+    found = evictable("check", "factories:Leaking", "--write-expect", name, *FEW)
+    assert 1 == found.returncode
+    assert f"{name}: 2 added; give each a reason, and the file as --expect" in found.stderr
+    both = ("--expect", folder / name, "--write-expect", name)
+    assert 0 == evictable("check", "factories:Leaking", *both, *FEW).returncode
+
+
+def test_a_list_that_is_no_file(at_once: Run) -> None:
+    done = at_once("check", "factories:Leaking", "--write-expect", "/dev/full", *FEW)
+    told = "evictable: /dev/full is no file; name one, for a list of known failures\n"
+    assert (2, told) == (done.returncode, done.stderr)
+
+
 def test_what_a_baseline_breaks_by_the_same_calls_is_expected(evictable: Run) -> None:
     same = evictable("check", "factories:Leaking", "--baseline", "factories:Leaking", *FEW)
     assert (0, "1 violate as expected") == (same.returncode, same.stdout.splitlines()[-1])
@@ -262,6 +277,13 @@ def test_a_baseline_that_is_none(evictable: Run) -> None:
     last = done.stderr.splitlines()[-1]
     assert last.startswith("evictable: baseline factories:Nothing: ")
     assert "Traceback" not in done.stderr
+
+
+def test_a_baseline_that_cannot_be_set_up_so(evictable: Run) -> None:
+    """Nothing would ever be broken there, and everything the subject's own."""
+    done = evictable("check", "factories:Leaking", "--baseline", "factories:raising", *FEW)
+    assert 2 == done.returncode
+    assert done.stderr.splitlines()[-1].startswith("evictable: baseline factories:raising: ")
 
 
 def renamed(path: Path, subject: str) -> Path:

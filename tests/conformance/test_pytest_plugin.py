@@ -163,7 +163,11 @@ def test_the_replay_command_is_for_where_pytest_was_called(
         ("disciplines = 'contract'", "disciplines: 'contract'; give a tuple of contract, careless, hostile"),
         ("disciplines = ('contract', 'wild')", "disciplines: ('contract', 'wild'); give a tuple of contract, *"),
         ("profile = 'lru-evictible'", "profile: unknown profile 'lru-evictible'; known: auto, lru-scan, *"),
-        ("max_calls = 0", "max_calls: 0; give a number above 0"),
+        ("disciplines = ()", "disciplines: (); give a tuple of contract, careless, hostile"),
+        ("disciplines = None", "disciplines: None; give a tuple of contract, careless, hostile"),
+        ("max_calls = 0", "max_calls: 0; give a whole number above 0"),
+        ("max_calls = float('inf')", "max_calls: inf; give a whole number above 0"),
+        ("max_calls = True", "max_calls: True; give a whole number above 0"),
         ("max_time = '3'", "max_time: '3'; give a number above 0"),
     ],
 )

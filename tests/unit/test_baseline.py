@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from seeded import PROFILE, Leaks, failed, holding, kind_of_manager, laws, load, loaded, offer
 
-from evictable.model.calls import COMPLETE_LOAD, COMPLETE_STORE, Call
+from evictable.model.calls import COMPLETE_LOAD, COMPLETE_STORE, TOUCH, Call
 from evictable.specs.baseline import Baseline
 from evictable.specs.callers.disciplines import CONTRACT
 from evictable.specs.errors import UsageError
@@ -34,7 +34,10 @@ def search(kind: SubjectKind, baseline: SubjectKind) -> Search:
     def also_breaks(setup: Setup, calls: Sequence[Call]) -> Collection[str]:
         return laws(play(baseline, setup, PROFILE, calls).broken)
 
-    found = Search(Task(kind, Setup(3), PROFILE, CONTRACT, seed=1, also_breaks=also_breaks))
+    def parts(setup: Setup, calls: Sequence[Call]) -> bool:
+        return bool(play(baseline, setup, PROFILE, calls[:-1]).broken)
+
+    found = Search(Task(kind, Setup(3), PROFILE, CONTRACT, seed=1, also_breaks=also_breaks, parts=parts))
     found.run((RANDOM,), 1500, None)
     return found
 
@@ -50,6 +53,12 @@ def test_a_subject_that_is_its_own_baseline_has_nothing_of_its_own() -> None:
     found = search(kind_of_manager(LeaksAndShares), kind_of_manager(LeaksAndShares))
     assert VIOLATES == found.verdict
     assert {True} == {finding.shared for finding in found.findings.values()}
+
+
+def test_what_the_baseline_breaks_before_does_not_make_a_defect_of_both_the_subjects_own() -> None:
+    found = search(kind_of_manager(Leaks), kind_of_manager(LeaksAndShares))
+    assert {True} == {finding.shared for finding in found.findings.values()}
+    assert "drains (shared)" in found.findings
 
 
 def test_a_right_baseline_changes_nothing() -> None:
@@ -74,6 +83,22 @@ def test_a_child_tells_what_the_calls_break(leaking: Baseline) -> None:
 def test_a_setup_that_it_cannot_have_breaks_nothing() -> None:
     with closing(Baseline.start("impl:linked")) as baseline:
         assert set() == baseline.breaks(BUILT_IN, CONTRACT, Setup(2, tiers=1), LEAK)
+
+
+def test_a_child_tells_whether_it_is_elsewhere_before_the_last_call(leaking: Baseline) -> None:
+    assert not leaking.parts(BUILT_IN, CONTRACT, Setup(2), LEAK)
+    assert leaking.parts(BUILT_IN, CONTRACT, Setup(2), (*LEAK, offer("r1", 1)))
+    with closing(Baseline.start("mutant:touch-forwards")) as backwards:
+        touched = (*holding(0, 1), Call(TOUCH, (1, 0), "r1"), offer("r1", 2))
+        assert backwards.parts(BUILT_IN, CONTRACT, Setup(2), touched)
+        assert not backwards.parts(BUILT_IN, CONTRACT, Setup(2), touched[:-1])
+
+
+def test_a_setup_that_it_cannot_have_is_refused_at_once() -> None:
+    with closing(Baseline.start("impl")) as baseline:
+        baseline.refuse_setup(BUILT_IN, CONTRACT, Setup(2, tiers=1))
+    with closing(Baseline.start("impl:linked")) as baseline, pytest.raises(UsageError, match="no primary tier"):
+        baseline.refuse_setup(BUILT_IN, CONTRACT, Setup(2, tiers=1))
 
 
 @pytest.mark.parametrize("name", ["nowhere:Nothing", "vllm==0.1.0", "mutant:none"])

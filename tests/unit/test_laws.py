@@ -145,6 +145,12 @@ CASES = {
         (*holding(1, 2), touch("r1", 1)),
         shown={"free": (1, 2)},
     ),
+    "more slots are said to be handed out than there can be": Case(
+        ("slots-conserved",),
+        Difference("slots [0, ..., 999999999999] each taken or free, once", "taken [0, 1], free [2]"),
+        (*holding(1, 2), touch("r1", 1)),
+        shown={"free": (2,), "handed_out": 10**12},
+    ),
     "too few slots can be had": Case(
         ("slots-conserved",),
         Difference("3 slots, taken or free", "2 taken and 0 free"),

@@ -356,3 +356,25 @@ def test_settings_of_the_plug_in() -> None:
     for wrong in ({"EVICTABLE_MONITOR": "x"}, {"EVICTABLE_MONITOR": "counters", "EVICTABLE_MONITOR_LAST": "0"}):
         with pytest.raises(UsageError, match=r"known:|at least 1"):
             read_settings(wrong)
+
+
+def test_a_manager_that_guards_its_attributes_gets_its_methods_back() -> None:
+    class Guarded(CPUOffloadingManager):
+        def __delattr__(self, name: str) -> None:
+            raise RuntimeError(name)
+
+    live = Guarded(4)
+    watch(live).close()
+    assert not {"prepare_store", "complete_load"} & set(vars(live))
+
+
+def test_a_manager_with_a_property_for_a_method_is_left_as_it_was() -> None:
+    class Odd(CPUOffloadingManager):
+        @property
+        def touch(self) -> Any:
+            return lambda keys, context: None
+
+    live = Odd(4)
+    with pytest.raises(UsageError, match=r"^Odd: touch cannot be replaced; make it a method$"):
+        watch(live)
+    assert not {"prepare_store", "complete_load"} & set(vars(live))
