@@ -107,8 +107,8 @@ CONTRACTS: tuple[Contract, ...] = (
         "slots_conserved",
         "a slot is held twice, held and free, or lost",
         "two blocks and one free slot, of three slots",
-        "sorted([*taken, *seen.free])",
-        "sorted([*taken, *seen.slots])",
+        "if not seen.accounts_for_slots() and",
+        "if not seen.accounts_for_slots() or",
     ),
     _of_law(
         "ref_floor",

@@ -74,6 +74,9 @@ class SInt(Symbolic):
 
     def __index__(self) -> int:
         """Where Python wants a plain number, the path forks over its values, as far as there are few."""
+        only = z3.simplify(self.term)
+        if isinstance(only, z3.IntNumRef):
+            return int(only.as_long())
         for value in range(-1, MOST_VALUES):
             if current().decide(self.term == value):
                 return value
