@@ -15,6 +15,7 @@ from rich.console import Console
 from rich.live import Live
 
 from evictable.ci import fuzz_report as report
+from evictable.ci.against import broken_there
 from evictable.ci.check import BROKEN, CONFORMS, INCONCLUSIVE, UNUSABLE
 from evictable.ci.expectations import Expectation, replay_expectations
 from evictable.ci.files import file_name, write_json, write_text
@@ -56,6 +57,8 @@ class Options:
     """Of a unit."""
     expectations: tuple[Expectation, ...] = ()
     json_path: Path | None = None
+    baseline: str | None = None
+    """A subject: what it breaks by the same calls is expected."""
 
 
 @define
@@ -111,6 +114,7 @@ class Campaign:
         """What the folder says, without searching; of a campaign that runs, too."""
         self._read_head(any_version=True)
         self._load()
+        self._compare()
         self._report()
         return self.exit_code
 
@@ -324,6 +328,15 @@ class Campaign:
             cell = (place.subject, place.policy, place.discipline, place.tiers, one.law, one.fault)
             one.reason = None if place.level == POLICY else self._expected.get(cell)
 
+    def _compare(self) -> None:
+        """At the end, when findings are short: before that, the calls of both break this or that."""
+        baseline = self.options.baseline
+        if baseline is None or self.interrupted:
+            return
+        self._say(f"which of them {baseline} breaks by the same calls:")
+        for found in broken_there(self.unexpected, baseline, self.options.profile, self._say):
+            found.reason = f"{baseline} breaks it by the same calls"
+
     # --- searching ---
 
     def _search(self, pool: Pool) -> None:
@@ -409,6 +422,7 @@ class Campaign:
 
     def _end(self) -> int:
         self.findings.settle()
+        self._compare()
         folder = self.options.folder
         for found in self.findings.in_order:
             if not self.path_of(found).exists():  # an earlier run was ended before it was written

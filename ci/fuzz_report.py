@@ -84,7 +84,7 @@ def show(out: Console, campaign: Campaign) -> None:
 def _verdict(campaign: Campaign) -> str:
     known = len(campaign.findings.found) - len(campaign.unexpected)
     words = {
-        0: "no finding in what was tried: evidence, not proof",
+        0: f"{known} findings, all expected" if known else "no finding in what was tried: evidence, not proof",
         1: f"{len(campaign.unexpected)} findings" + (f" and {known} expected" if known else ""),
         2: "a subject cannot be searched, or a file cannot be written",
         3: "inconclusive",

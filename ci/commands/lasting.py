@@ -85,6 +85,11 @@ from evictable.specs.errors import UsageError
     help="Known failures (TOML), as in `check`.",
 )
 @click.option(
+    "--baseline",
+    metavar="SUBJECT",
+    help="What this one breaks by the same calls, tried at the end, is expected; with --status-only, too.",
+)
+@click.option(
     "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="A copy of DIR/summary.json."
 )
 @click.option("--metrics-port", type=click.IntRange(min=1, max=65535), metavar="PORT", help="Answer Prometheus there.")
@@ -108,6 +113,7 @@ def fuzz(
     seed: int,
     memory: int,
     expect_path: Path | None,
+    baseline: str | None,
     json_path: Path | None,
     metrics_port: int | None,
     metrics_address: str,
@@ -129,6 +135,7 @@ def fuzz(
     from evictable.ci.jobs import default_parallel
     from evictable.ci.soak import seconds_of
     from evictable.ci.units import dask_pool, local_pool
+    from evictable.specs.subjects import prepare
 
     known_profile(profile)
     if dask is not None and workers is not None:
@@ -147,6 +154,7 @@ def fuzz(
         most_calls=unit_calls,
         expectations=() if expect_path is None else read_expectations(expect_path),
         json_path=json_path,
+        baseline=None if baseline is None else prepare(baseline, lambda line: click.echo(line, err=True)),
     )
     campaign = Campaign(options)
     if status_only:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import urllib.request
@@ -53,6 +54,26 @@ def test_a_defect_is_found_shrunk_and_can_be_replayed(evictable: Run, folder: Pa
     assert 1 == evictable("fuzz", "--status-only").returncode
     unit = evictable("fuzz", "--unit", 0)
     assert (1, True) == (unit.returncode, "  answer (prepare_store): " in unit.stdout)
+
+
+def test_what_a_baseline_breaks_by_the_same_calls_is_expected(evictable: Run, folder: Path) -> None:
+    command = ("fuzz", "factories:LeakingAndSharing", *ONE_PLACE, "--max-units", 6)
+    same = evictable(*command, "--baseline", "factories:LeakingAndSharing")
+    assert 0 == same.returncode
+    (result,) = summary(folder)["results"]
+    assert "as expected" == result["verdict"]
+    assert re.match(r"[1-9]\d* findings, all expected; in ", same.stdout.splitlines()[-1])
+    other = evictable("fuzz", "--status-only", "--baseline", "factories:Leaking")
+    assert 1 == other.returncode
+    (told,) = (line for line in other.stdout.splitlines() if " findings and " in line)
+    assert re.match(r"[1-9]\d* findings and [1-9]\d* expected; in ", told)
+    assert 1 == evictable("fuzz", "--status-only", "--baseline", "impl").returncode
+
+
+def test_a_baseline_that_cannot_be_played_excuses_nothing(evictable: Run) -> None:
+    run = evictable("fuzz", "factories:Sharing", *ONE_PLACE, "--max-units", 2, "--baseline", "factories:Nothing")
+    assert 1 == run.returncode
+    assert "baseline factories:Nothing: nothing is expected at factories:Sharing lru contract: " in run.stderr
 
 
 def test_a_good_manager_conforms_and_the_campaign_goes_on_where_it_was(evictable: Run, folder: Path) -> None:
