@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
+import coverage
 import pytest
 
 from evictable.specs.errors import UsageError
@@ -32,3 +33,16 @@ def release() -> Callable[[str], Path]:
         pytest.skip(unreachable[-1])
 
     return get
+
+
+@pytest.fixture
+def without_coverage(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Nothing of a test is measured, nor of its processes: whole searches would be half as slow again."""
+    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+    measuring = coverage.Coverage.current()
+    if measuring is None:
+        yield
+        return
+    measuring.stop()
+    yield
+    measuring.start()

@@ -17,9 +17,8 @@ from evictable.ci.cli import main
 
 
 @pytest.fixture(autouse=True)
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coverage is measured of the tests of units: it would make the many processes of these twice as slow."""
-    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+def unmeasured(without_coverage: None) -> None:
+    """Coverage is measured of the tests of units."""
 
 
 @pytest.fixture

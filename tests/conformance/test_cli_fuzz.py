@@ -57,7 +57,7 @@ def test_a_defect_is_found_shrunk_and_can_be_replayed(evictable: Run, folder: Pa
 
 
 def test_what_a_baseline_breaks_by_the_same_calls_is_expected(evictable: Run, folder: Path) -> None:
-    command = ("fuzz", "factories:LeakingAndSharing", *ONE_PLACE, "--max-units", 6)
+    command = ("fuzz", "factories:LeakingAndSharing", *ONE_PLACE, "--max-units", 3)
     same = evictable(*command, "--baseline", "factories:LeakingAndSharing")
     assert 0 == same.returncode
     (result,) = summary(folder)["results"]

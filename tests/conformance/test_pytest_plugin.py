@@ -157,25 +157,28 @@ def test_the_replay_command_is_for_where_pytest_was_called(
     run(project, *shlex.split(command)).assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize(
-    ("setting", "message"),
-    [
-        ("disciplines = 'contract'", "disciplines: 'contract'; give a tuple of contract, careless, hostile"),
-        ("disciplines = ('contract', 'wild')", "disciplines: ('contract', 'wild'); give a tuple of contract, *"),
-        ("profile = 'lru-evictible'", "profile: unknown profile 'lru-evictible'; known: auto, lru-scan, *"),
-        ("disciplines = ()", "disciplines: (); give a tuple of contract, careless, hostile"),
-        ("disciplines = None", "disciplines: None; give a tuple of contract, careless, hostile"),
-        ("max_calls = 0", "max_calls: 0; give a whole number above 0"),
-        ("max_calls = float('inf')", "max_calls: inf; give a whole number above 0"),
-        ("max_calls = True", "max_calls: True; give a whole number above 0"),
-        ("max_time = '3'", "max_time: '3'; give a number above 0"),
-    ],
-)
-def test_a_wrong_setting_of_a_class_is_one_line(setting: str, message: str, project: pytest.Pytester) -> None:
-    project.makepyfile(test_mine=f"{CLASSES}\nclass TestWrong(TestPolicy):\n    {setting}\n")
-    done = run(project, CALLS, "test_mine.py::TestWrong")
+WRONG_SETTINGS = {
+    "disciplines = 'contract'": "disciplines: 'contract'; give a tuple of contract, careless, hostile",
+    "disciplines = ('contract', 'wild')": "disciplines: ('contract', 'wild'); give a tuple of contract, careless, ",
+    "disciplines = ()": "disciplines: (); give a tuple of contract, careless, hostile",
+    "disciplines = None": "disciplines: None; give a tuple of contract, careless, hostile",
+    "profile = 'lru-evictible'": "profile: unknown profile 'lru-evictible'; known: auto, lru-scan, lru-evictable, ",
+    "max_calls = 0": "max_calls: 0; give a whole number above 0",
+    "max_calls = float('inf')": "max_calls: inf; give a whole number above 0",
+    "max_calls = True": "max_calls: True; give a whole number above 0",
+    "max_time = '3'": "max_time: '3'; give a number above 0",
+}
+
+
+def test_a_wrong_setting_of_a_class_is_one_line(project: pytest.Pytester) -> None:
+    classes = [f"class TestWrong{at}(TestPolicy):\n    {setting}\n" for at, setting in enumerate(WRONG_SETTINGS)]
+    project.makepyfile(test_mine="\n".join((CLASSES, *classes)))
+    done = run(project, CALLS, "-k", "Wrong")
     assert pytest.ExitCode.INTERRUPTED == done.ret
-    done.stdout.fnmatch_lines([f"TestWrong.{message.replace('[', '[[]')}"])
+    told = [line.partition(".")[2] for line in done.stdout.lines if line.startswith("TestWrong")]
+    assert len(WRONG_SETTINGS) == len(told)
+    for line, message in zip(told, WRONG_SETTINGS.values(), strict=True):
+        assert line.startswith(message)
     done.stdout.no_fnmatch_line("*_caller.py:*")
 
 

@@ -6,6 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True)
-def unmeasured(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Coverage is measured of the tests of units: it would make the processes of these twice as slow."""
-    monkeypatch.delenv("COVERAGE_PROCESS_START", raising=False)
+def unmeasured(without_coverage: None) -> None:
+    """Coverage is measured of the tests of units."""
