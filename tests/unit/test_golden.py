@@ -14,6 +14,7 @@ from evictable.specs.counterexamples import judge_recorded, replay, setup_of
 from evictable.specs.golden.files import SCOPES, make, packaged
 from evictable.specs.golden.tours import Tours, _Place
 from evictable.specs.mutants import build, registry
+from evictable.specs.subjects import builtin, linked
 from evictable.specs.subjects.base import SubjectKind
 from evictable.specs.subjects.builtin import BUILT_IN, kind_of
 
@@ -128,6 +129,13 @@ UNNOTICED = {
     "arc-size-of-t1-before-the-eviction",
     # Its lazy heap needs a longer memory than these paths.
     "heap-survives-reset",
+    # Needs two loads of one block by one request under way: these paths have one.
+    "linked-one-of-several-ends-all",
+    # Under ARC these paths have three keys and two slots: too few for what is passed over and comes back, or for as
+    # many ghosts as there may not be.
+    "linked-protected-and-never-seen-again",
+    "linked-taken-by-a-stale-entry",
+    "linked-ghosts-without-end",
 }
 """Mutants that conform under these calls, and why."""
 
@@ -142,7 +150,8 @@ def test_which_defects_they_notice() -> None:
     unnoticed = set()
     for name, mutant in careful.items():
         profile = "arc" if mutant.policy == "arc" else "lru-evictable"
-        if next(differences(kind_of(name, build.build(mutant)), profile), None) is None:
+        kinds = linked if mutant.is_linked else builtin
+        if next(differences(kinds.kind_of(name, build.build(mutant)), profile), None) is None:
             unnoticed.add(name)
     assert unnoticed == UNNOTICED
     assert 80 < len(careful)
