@@ -10,10 +10,8 @@ from evictable.specs.campaign.findings import Finding
 from evictable.specs.campaign.places import POLICY
 
 
-def broken_there(
-    findings: Sequence[Finding], baseline: str, profile: str, say: Callable[[str], None]
-) -> Iterator[Finding]:
-    """Yield those whose law the same calls break on ``baseline``. Where it cannot be played, that is said of it."""
+def broken_there(findings: Sequence[Finding], baseline: str, profile: str, say: Callable[[str], None]) -> list[Finding]:
+    """Those whose law the same calls break on ``baseline``. Where it cannot be played, that is said of it."""
     jobs = list(_jobs(findings, baseline, profile))
     found: list[Finding] = []
 
@@ -30,7 +28,7 @@ def broken_there(
             say(f"baseline {baseline}: nothing is expected at {asked[0].place.name}: {record['message']}")
 
     run_jobs([payload for payload, _ in jobs], on_record)
-    yield from found
+    return found
 
 
 def _jobs(

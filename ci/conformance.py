@@ -215,7 +215,7 @@ class Conformance:
         cell.take({"kind": "start"})
 
         try:
-            examine(self.subject(whose), wanted, lambda record: _take(cell, record), guarded=False)
+            examine(self.subject(whose), wanted, lambda record: take(cell, record), guarded=False)
         except UsageError as error:
             cell.take({"kind": "error", "message": str(error)})
         return cell
@@ -289,7 +289,7 @@ class PolicyConformance(Conformance):
         cell = Cell(whose, wanted["policy"], CONTRACT, self.profile, level=POLICY)
         cell.take({"kind": "start"})
         try:
-            examine(self._by_itself(whose), wanted, lambda record: _take(cell, record))
+            examine(self._by_itself(whose), wanted, lambda record: take(cell, record))
         except UsageError as error:
             cell.take({"kind": "error", "message": str(error)})
         return cell
@@ -333,7 +333,8 @@ def cases_for(config: pytest.Config, cls: type[Conformance]) -> list[Any]:
     ]
 
 
-def _take(cell: Cell, record: Mapping[str, Any]) -> None:
+def take(cell: Cell, record: Mapping[str, Any]) -> None:
+    """Take in a record, whatever it brought."""
     cell.take(record)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from evictable.ci.cells import Cell
-from evictable.ci.conformance import DISCIPLINES, Case, cases, grouped, job, searched, settle
+from evictable.ci.conformance import DISCIPLINES, Case, cases, grouped, job, searched, settle, take
 from evictable.ci.jobs import run_jobs
 from evictable.specs import subjects
 from evictable.specs.errors import UsageError
@@ -69,9 +69,5 @@ class LawItem(pytest.Item):
         several = self.config.getoption("evictable_discipline") == "all"
         wanted = job(self.config, self.subject, self.case.discipline, several=several)
         cell = Cell(self.subject, wanted["policy"], self.case.discipline, wanted["profile"])
-        run_jobs([wanted], lambda index, record: _take(cell, record), parallel=1)
+        run_jobs([wanted], lambda index, record: take(cell, record), parallel=1)
         return cell
-
-
-def _take(cell: Cell, record: Any) -> None:
-    cell.take(record)

@@ -21,6 +21,7 @@ from evictable.specs import subjects
 from evictable.specs.counterexamples import head_of, replay, setup_of
 from evictable.specs.errors import LawlessDifference, UsageError
 from evictable.specs.jobs import profile_of
+from evictable.specs.session import Session
 from evictable.specs.subjects.base import Setup, SubjectKind
 from evictable.specs.subjects.children import Child, Garbled, Gone, Silent
 from evictable.specs.subjects.stdio import Hung
@@ -90,25 +91,26 @@ class _Judge:
 
     def laws_broken(self, lines: Sequence[str]) -> list[str]:
         """Of no setup that it cannot be built for, and by no call that no law is about."""
-        trace = traces.read(lines)
-        setup = setup_of(trace.head)
-        try:
-            profile = profile_of(self.profile, self.kind.profile(setup.policy))
-            session, _ = replay(self.kind, setup, profile, trace.calls, trace.head)
-        except (UsageError, LawlessDifference, Hung):
-            return []
-        return [broken.law.id for broken in session.broken]
+        made = self._play(traces.read(lines))
+        return [] if made is None else [broken.law.id for broken in made[0].broken]
 
     def parts(self, lines: Sequence[str]) -> bool:
         trace = traces.read(lines)
+        made = self._play(trace)
+        if made is None:
+            return True
+        session, played = made
+        both = zip(played.entries, trace.entries, strict=False)  # shorter if it breaks a law
+        return bool(session.broken) or not all(_same_way(*entries) for entries in both)
+
+    def _play(self, trace: traces.Trace) -> tuple[Session, traces.Trace] | None:
+        """The calls of a trace, made here; ``None`` if they cannot be judged."""
         setup = setup_of(trace.head)
         try:
             profile = profile_of(self.profile, self.kind.profile(setup.policy))
-            session, played = replay(self.kind, setup, profile, trace.calls, trace.head)
+            return replay(self.kind, setup, profile, trace.calls, trace.head)
         except (UsageError, LawlessDifference, Hung):
-            return True
-        both = zip(played.entries, trace.entries, strict=False)  # shorter if it breaks a law
-        return bool(session.broken) or not all(_same_way(*entries) for entries in both)
+            return None
 
     def refusal(self, lines: Sequence[str]) -> str | None:
         """Why it cannot be built as the head of a trace says."""

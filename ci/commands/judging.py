@@ -10,9 +10,11 @@ from pathlib import Path
 import click
 
 from evictable.ci.commands.shared import (
+    BASELINE,
     EVERY_DISCIPLINE,
     EVERY_POLICY,
     EXIT_CODES,
+    EXPECT,
     JSON,
     POLICY,
     PROFILE,
@@ -82,13 +84,7 @@ from evictable.ci.commands.shared import (
     metavar="KEYS",
     help="Keys whose counts are kept. Default: varied, 1 to 7.",
 )
-@click.option(
-    "--expect",
-    "expect_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Known failures (TOML): each is replayed first, and fails the check only when it is stale.",
-)
+@EXPECT
 @click.option(
     "--write-expect",
     "known_path",
@@ -96,11 +92,7 @@ from evictable.ci.commands.shared import (
     metavar="FILE",
     help="Add what breaks to that list, with its traces, to begin from or, with the same --expect, to go on.",
 )
-@click.option(
-    "--baseline",
-    metavar="SUBJECT",
-    help="What this one breaks by the same calls is expected: only defects that it does not have fail the check.",
-)
+@BASELINE
 @JSON
 @click.option(
     "--html",

@@ -7,9 +7,11 @@ from pathlib import Path
 import click
 
 from evictable.ci.commands.shared import (
+    BASELINE,
     EVERY_DISCIPLINE,
     EVERY_POLICY,
     EXIT_CODES,
+    EXPECT,
     JSON,
     POLICY,
     PROFILE,
@@ -77,18 +79,8 @@ from evictable.specs.errors import UsageError
 @click.option(
     "--memory", type=click.IntRange(min=0), default=4096, show_default=True, metavar="MIB", help="Of a process; 0: any."
 )
-@click.option(
-    "--expect",
-    "expect_path",
-    type=click.Path(path_type=Path),
-    metavar="FILE",
-    help="Known failures (TOML), as in `check`.",
-)
-@click.option(
-    "--baseline",
-    metavar="SUBJECT",
-    help="What this one breaks by the same calls, tried at the end, is expected; with --status-only, too.",
-)
+@EXPECT
+@BASELINE
 @click.option(
     "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="A copy of DIR/summary.json."
 )

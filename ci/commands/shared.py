@@ -25,6 +25,19 @@ JSON = click.option(
     "--json", "json_path", type=click.Path(path_type=Path), metavar="FILE", help="Write the results there."
 )
 
+EXPECT = click.option(
+    "--expect",
+    "expect_path",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Known failures (TOML): each is replayed first, and fails the check only when it is stale.",
+)
+BASELINE = click.option(
+    "--baseline",
+    metavar="SUBJECT",
+    help="What this one breaks by the same calls is expected: only defects that it does not have fail the check.",
+)
+
 
 def known_profile(profile: str) -> None:
     """Raises `UsageError` if there is no such profile."""
